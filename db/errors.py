@@ -1,0 +1,30 @@
+"""What may go wrong with stored data, in one tree.
+
+::
+
+    StoreError             root; str() is one sentence that names the file and the mend
+    +-- StoreUnreachable   the file cannot be opened or is no database
+    +-- NewerDatabase      written by a newer Strata
+    +-- WriteRefused       a write was not taken (disk full, read-only); nothing of it was stored
+    +-- BadMatcher         a label condition that cannot be evaluated
+"""
+
+
+class StoreError(Exception):
+    """Root of every error that the store raises on purpose."""
+
+
+class StoreUnreachable(StoreError):
+    """The database cannot be opened."""
+
+
+class NewerDatabase(StoreError):
+    """The database was written by a newer version."""
+
+
+class WriteRefused(StoreError):
+    """Nothing of this write was stored; it may be tried again."""
+
+
+class BadMatcher(StoreError):
+    """A label condition that cannot be evaluated."""

@@ -1,0 +1,109 @@
+"""The small frozen types that cross the store's border; everything else about it is private to db."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from db.labels import METRIC_NAME, Labels
+from db.nan import FloatArray, IntArray
+
+MatchOperator = Literal["=", "!=", "=~", "!~"]
+SourceState = Literal["up", "down", "unsupported", "suppressed", "waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One label condition, with Prometheus's meaning: regular expressions are RE2 and anchored at both
+    ends, and a condition that matches "" also matches series without the label."""
+
+    name: str
+    operator: MatchOperator
+    value: str
+
+
+def named(metric: str) -> Matcher:
+    """The commonest matcher: the metric's name."""
+    return Matcher(METRIC_NAME, "=", metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series over a window.
+
+    timestamps: int64[n], milliseconds UTC, strictly increasing. values: float64[n]; staleness markers
+    are kept (`db.nan.is_stale`), since rate() and lookback need to see where a series ended.
+    """
+
+    labels: Labels
+    timestamps: IntArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSample:
+    """The newest sample of a series that has not ended."""
+
+    labels: Labels
+    timestamp_ms: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class DenseAppend:
+    """One scrape of one target: a value for each slot of the target's fixed series order.
+
+    layout_key: names the order, the same text for every scrape of a target; a new text starts a new order.
+    new_series: the series appended to the order since the last append that was acknowledged.
+    values: float64[slots], slots = all series of the order so far; `db.nan.ABSENT` where there is no sample.
+    """
+
+    layout_key: str
+    new_series: Sequence[Labels]
+    timestamp_ms: int
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class SparseAppend:
+    """Samples with timestamps of their own: page timestamps, backfill, probes, runs.
+
+    Three parallel columns: series[n], timestamps int64[n] (ms UTC), values float64[n].
+    """
+
+    series: Sequence[Labels]
+    timestamps: IntArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class MetricMetadata:
+    """TYPE, HELP and UNIT of a metric family as some source declared it."""
+
+    metric: str
+    type: str
+    help: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What became of the last attempt on one target or collector; written with its samples.
+
+    kind: "scrape" or "collector". pool: the job_name, or the collector's name. state: `up`, `down` (error
+    says why), `unsupported` (this machine cannot), `suppressed` (a scraped exporter already reports it),
+    `waiting` (not tried yet). note: something the operator should know that is not an error.
+    """
+
+    kind: Literal["scrape", "collector"]
+    pool: str
+    instance: str
+    url: str
+    state: SourceState
+    interval_seconds: float
+    last_attempt_ms: int | None = None
+    last_success_ms: int | None = None
+    duration_seconds: float | None = None
+    samples: int | None = None
+    error: str = ""
+    note: str = ""
+    labels: Labels = ()
