@@ -53,7 +53,8 @@ class DenseAppend:
     """One scrape of one target: a value for each slot of the target's fixed series order.
 
     layout_key: names the order, the same text for every scrape of a target; a new text starts a new order.
-    new_series: the series appended to the order since the last append that was acknowledged.
+    new_series: the series that this append adds at the end of the order. Appends of one key are written in
+    the order in which they were made, none left out.
     values: float64[slots], slots = all series of the order so far; `db.nan.ABSENT` where there is no sample.
     """
 
@@ -89,12 +90,13 @@ class MetricMetadata:
 class SourceReport:
     """What became of the last attempt on one target or collector; written with its samples.
 
-    kind: "scrape" or "collector". pool: the job_name, or the collector's name. state: `up`, `down` (error
-    says why), `unsupported` (this machine cannot), `suppressed` (a scraped exporter already reports it),
-    `waiting` (not tried yet). note: something the operator should know that is not an error.
+    kind: a scrape target, a collector of this machine, or a discovery or a configuration that something is
+    wrong with. pool: the job_name, or the collector's name. state: `up`, `down` (error says why),
+    `unsupported` (this machine cannot), `suppressed` (nothing to report, note says why: a scraped exporter
+    already does), `waiting` (not tried yet). note: what the operator should know that is not an error.
     """
 
-    kind: Literal["scrape", "collector"]
+    kind: Literal["scrape", "collector", "discovery", "config"]
     pool: str
     instance: str
     url: str

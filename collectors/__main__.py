@@ -1,0 +1,134 @@
+"""The collector process: opens the store, runs the sources, stops without losing what is in flight."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Engine
+
+from collectors.clock import SystemClock
+from collectors.enabled import BUILT_IN, BuiltIn
+from collectors.expose import render
+from collectors.exposed import Exposed
+from collectors.runner import Runner
+from collectors.sources import Plan
+from collectors.types import CollectorError, Family
+from db.config_errors import SettingsError
+from db.engine import open_state
+from db.errors import StoreUnreachable
+from db.settings import Jobs, Settings, load_jobs
+from db.store import SampleStore
+
+log = logging.getLogger(__name__)
+
+SCRAPE = "scrape"
+"""The name under which `--only` means the scrape targets."""
+
+
+def run(
+    settings: Settings,
+    *,
+    only: Sequence[str] = (),
+    once: bool = False,
+    sink: Literal["store", "stdout"] = "store",
+    reload: Callable[[], Settings] | None = None,
+) -> int:
+    """Collect until SIGTERM or SIGINT, or once; returns the exit status.
+
+    only: names of collectors, "scrape" for the targets; empty means all. reload: gives the settings anew
+    on SIGHUP. Raises SettingsError and StoreError.
+    """
+    known = [built_in.name for built_in in BUILT_IN]
+    for name in only:
+        if name not in (*known, SCRAPE):
+            raise SettingsError(
+                "--only", f"there is no collector {name!r}; there are {', '.join(known)}, {SCRAPE}"
+            )
+    built_in = [item for item in BUILT_IN if not only or item.name in only]
+    if sink == "stdout":
+        if not once:
+            raise SettingsError("--sink stdout", "prints one collection; add --once")
+        return _print(built_in)
+
+    def plan(current: Settings) -> Plan:
+        jobs = load_jobs(current)
+        for warning in jobs.warnings:
+            log.warning("%s", warning)
+        scrapes = not only or SCRAPE in only
+        discover = scrapes and current.discovers_local_services
+        return Plan(current, jobs if scrapes else Jobs((), ()), built_in, discover)
+
+    first = plan(settings)  # bad configuration is told before anything is opened
+    with _only_collector(settings.data):
+        store = SampleStore.open(settings.samples_path)
+        state = open_state(settings.state_path)
+        try:
+            asyncio.run(_serve(store, state, first, once, (lambda: plan(reload())) if reload else None))
+        finally:
+            store.close()
+            state.dispose()
+    return 0
+
+
+async def _serve(
+    store: SampleStore, state: Engine, plan: Plan, once: bool, reload: Callable[[], Plan] | None
+) -> None:
+    runner = Runner(store, state, SystemClock(), socket.gethostname())
+    if once:
+        await runner.once(plan)
+        return
+    stop, hangup = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    await runner.run(plan, stop, hangup, reload)
+
+
+def _print(built_in: Sequence[BuiltIn]) -> int:
+    """One collection as exposition on stdout; what is missing on stderr."""
+    families: list[Family] = []
+    failures = 0
+    for item in built_in:
+        collector = item.make(socket.gethostname(), Exposed())
+        try:
+            families.extend(collector.collect())
+        except CollectorError as error:
+            log.warning("collector %s: %s", item.name, error)
+            failures += 1
+    sys.stdout.write(render(families))
+    return 1 if failures == len(built_in) and failures else 0
+
+
+@contextmanager
+def _only_collector(data: Path) -> Iterator[None]:
+    """Two collector processes on one folder would count everything twice. Raises StoreUnreachable."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        handle = (data / "collect.lock").open("a+")
+    except OSError as error:
+        raise StoreUnreachable(
+            f"{data}: cannot be written: {error.strerror}; choose another --data"
+        ) from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            handle.seek(0)
+            raise StoreUnreachable(
+                f"{data}: collector process {handle.read().strip() or '?'} already works on this folder; "
+                "stop it or choose another --data"
+            ) from error
+        handle.seek(0)
+        handle.truncate()
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield

@@ -1,0 +1,214 @@
+"""One target's scrapes: fetch, parse, place, submit. Whatever goes wrong is that target's own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+import aiohttp
+
+from collectors.clock import Clock
+from collectors.commit import Scraped
+from collectors.exposed import Exposed
+from collectors.exposition import Page, PageParser, ParseError, format_of
+from collectors.fetch import FetchedPage, FetchError, FetchOptions, fetch
+from collectors.http_options import scrape_options
+from collectors.relabel import Relabeller
+from collectors.target_series import LimitExceeded, SeriesLimits, TargetSeries
+from collectors.targets import Target
+from db.records import DenseAppend, MetricMetadata, SourceReport, SparseAppend
+from db.scrape_settings import ScrapeConfig
+
+log = logging.getLogger(__name__)
+
+# Above this a page is read in a thread, so that the other targets' scrapes start on time meanwhile.
+_INLINE_BYTES = 256 * 1024
+
+
+@dataclass(slots=True)
+class ScrapeJob:
+    """What the targets of one job share, worked out once."""
+
+    config: ScrapeConfig
+    metric_relabel: Relabeller
+    limits: SeriesLimits
+    _options: FetchOptions | None = None
+
+    @classmethod
+    def of(cls, config: ScrapeConfig) -> "ScrapeJob":
+        limits = SeriesLimits(
+            config.sample_limit,
+            config.label_limit,
+            config.label_name_length_limit,
+            config.label_value_length_limit,
+        )
+        return cls(config, Relabeller(config.metric_relabel_configs), limits)
+
+    def options(self) -> FetchOptions:
+        """How its targets are asked. Raises FetchError for TLS files that cannot be used, and tries them
+        again the next time."""
+        if self._options is None:
+            self._options = scrape_options(self.config)
+        return self._options
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a page came to."""
+
+    appends: list[DenseAppend | SparseAppend]
+    samples: int
+    metadata: tuple[MetricMetadata, ...]
+    note: str
+
+
+@dataclass(slots=True)
+class ScrapeWorld:
+    """What every target's scraper is given: network, time, where results go."""
+
+    session: aiohttp.ClientSession
+    clock: Clock
+    submit: Callable[[Scraped], None]
+    room: Callable[[], Awaitable[None]]
+    exposed: Exposed
+    threads: Executor
+
+
+class TargetScraper:
+    """Scrapes one target, over and over."""
+
+    def __init__(self, target: Target, job: ScrapeJob, world: ScrapeWorld, note: str = "") -> None:
+        self.target = target
+        self._job = job
+        self._world = world
+        self._note = note
+        self._strict = PageParser()
+        self._tolerant: PageParser | None = None
+        self._metadata_of: object = None
+        self._series = TargetSeries(
+            name=target.key,
+            labels=target.labels,
+            honor_labels=target.config.honor_labels,
+            honor_timestamps=target.config.honor_timestamps,
+            metric_relabel=job.metric_relabel if job.metric_relabel else None,
+            limits=job.limits,
+        )
+        self.report = SourceReport(
+            kind="scrape",
+            pool=target.job,
+            instance=target.instance,
+            url=target.url,
+            state="waiting",
+            interval_seconds=target.interval_seconds,
+            note=note,
+            labels=target.labels,
+        )
+
+    @property
+    def wait_seconds(self) -> float:
+        """Until the next attempt."""
+        return self.target.interval_seconds
+
+    async def attempt(self) -> None:
+        """One attempt, from request to submission; never raises for what the target does."""
+        clock, world = self._world.clock, self._world
+        at_ms, started = clock.now_ms(), clock.monotonic()
+        try:
+            page = await fetch(
+                world.session, self.target.url, self._job.options(), self.target.timeout_seconds
+            )
+            elapsed = clock.monotonic() - started
+            if self._series.order is None:
+                await world.room()
+            if len(page.body) > _INLINE_BYTES:
+                loop = asyncio.get_running_loop()
+                read = await loop.run_in_executor(world.threads, self._read, page, at_ms, elapsed)
+            else:
+                read = self._read(page, at_ms, elapsed)
+        except (FetchError, ParseError, LimitExceeded) as error:
+            self._failed(at_ms, clock.monotonic() - started, str(error))
+            return
+        if self.report.state == "down":
+            log.info("target answers again", extra={"job": self.target.job, "url": self.target.url})
+        self.report = replace(
+            self.report,
+            state="up",
+            last_attempt_ms=at_ms,
+            last_success_ms=at_ms,
+            duration_seconds=elapsed,
+            samples=read.samples,
+            error="",
+            note=read.note,
+        )
+        self._submit(read.appends, read.metadata)
+
+    def end(self) -> None:
+        """The target is gone from the configuration: end its series."""
+        self._world.exposed.forget(self.target.key)
+        appends = self._series.vanished(self._world.clock.now_ms())
+        if appends:
+            self._world.submit(Scraped(appends, None))
+
+    def _parse(self, page: FetchedPage) -> tuple[Page, str]:
+        """Strictly by the format's specification; a page that only Prometheus's own reading accepts is read
+        that way and the deviation noted. Raises ParseError."""
+        if not page.framed and not page.body.endswith(b"\n"):
+            line = page.body.count(b"\n") + 1
+            raise ParseError(line, "the page ends in the middle of a line, so its end may be missing")
+        format = format_of(page.content_type)
+        try:
+            parsed = self._strict.parse(page.body, format)
+        except ParseError as deviation:
+            if self._tolerant is None:
+                self._tolerant = PageParser(strict=False)
+            parsed = self._tolerant.parse(page.body, format)
+            return parsed, f"breaks its format, and is read as Prometheus reads it: {deviation}"
+        self._tolerant = None
+        return parsed, ""
+
+    def _read(self, page: FetchedPage, at_ms: int, elapsed: float) -> _Read:
+        """Parse and place a page. Raises ParseError or LimitExceeded."""
+        parsed, note = self._parse(page)
+        before = self._series.order
+        appends = self._series.scraped(parsed.layout, parsed.values, parsed.timestamps, at_ms, elapsed)
+        if before is not parsed.layout:
+            self._world.exposed.update(self.target.key, parsed.layout)
+        metadata: tuple[MetricMetadata, ...] = ()
+        if self._metadata_of is not parsed.layout:
+            self._metadata_of = parsed.layout
+            metadata = tuple(
+                MetricMetadata(item.family, item.type, item.help, item.unit)
+                for item in parsed.layout.metadata
+            )
+        notes = [self._note, note]
+        if self._series.duplicates:
+            notes.append(
+                f"{self._series.duplicates} lines repeat a series of the same page; the first counts"
+            )
+        return _Read(appends, len(parsed.values), metadata, "; ".join(item for item in notes if item))
+
+    def _failed(self, at_ms: int, elapsed: float, reason: str) -> None:
+        if self.report.state != "down" or self.report.error != reason:
+            extra = {"job": self.target.job, "url": self.target.url, "reason": reason}
+            log.warning("target could not be scraped", extra=extra)
+        self._world.exposed.forget(self.target.key)
+        self.report = replace(
+            self.report,
+            state="down",
+            last_attempt_ms=at_ms,
+            duration_seconds=elapsed,
+            samples=0,
+            error=reason,
+            note=self._note,
+        )
+        # The page's mapping has to be announced anew once the target is back.
+        self._metadata_of = None
+        self._submit(self._series.failed(at_ms, elapsed), ())
+
+    def _submit(
+        self,
+        appends: list[DenseAppend] | list[DenseAppend | SparseAppend],
+        metadata: tuple[MetricMetadata, ...],
+    ) -> None:
+        self._world.submit(Scraped(appends, self.report, metadata, self._series.forget_order))

@@ -1,0 +1,237 @@
+"""Which targets and collectors run right now: follows discovery and reloads, touching only what changed."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+from zlib import crc32
+
+from collectors.clock import Clock
+from collectors.commit import Committer, Scraped
+from collectors.discovery import TargetSet
+from collectors.enabled import BuiltIn
+from collectors.local import LocalCollector
+from collectors.local_services import Found, LocalServices
+from collectors.scrape import ScrapeJob, ScrapeWorld, TargetScraper
+from collectors.targets import Target
+from db.records import SourceReport
+from db.scrape_settings import GlobalConfig
+from db.settings import Jobs, Settings
+from db.sources import SourceKey, source_key
+from db.store import SampleStore
+
+log = logging.getLogger(__name__)
+
+# First scrapes are spread, so that a large cluster's first pages do not all come in one burst.
+FIRST_SCRAPES_PER_SECOND = 50.0
+FINDINGS_EVERY_SECONDS = 5.0
+Source = TypeVar("Source", TargetScraper, LocalCollector)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to collect; a reload replaces it as a whole."""
+
+    settings: Settings
+    jobs: Jobs
+    built_in: Sequence[BuiltIn]
+    discover: bool
+
+
+@dataclass(slots=True)
+class _Running(Generic[Source]):
+    """A source and the task that drives it."""
+
+    source: Source
+    task: asyncio.Task[None]
+
+
+class Sources:
+    """Starts, keeps and ends the tasks of all sources."""
+
+    def __init__(
+        self, world: ScrapeWorld, committer: Committer, store: SampleStore, clock: Clock, hostname: str
+    ) -> None:
+        self._world = world
+        self._committer = committer
+        self._store = store
+        self._clock = clock
+        self._hostname = hostname
+        self._jobs: dict[int, ScrapeJob] = {}
+        self._scrapers: dict[str, _Running[TargetScraper]] = {}
+        self._collectors: dict[tuple[str, float], _Running[LocalCollector]] = {}
+        self._local: LocalServices | None = None
+        self._local_defaults = GlobalConfig()
+        self._told: set[str] = set()
+        self._findings: tuple[SourceReport, ...] = ()
+        self._watching: list[asyncio.Task[None]] = []
+
+    async def apply(self, plan: Plan) -> None:
+        """Run what the plan says; sources that it leaves as they are go on undisturbed."""
+        await self._stop_watching()
+        targets = self._target_set(plan)
+        self._jobs = {}
+        self._apply_targets(targets.targets())
+        self._apply_collectors(plan)
+        await self._publish(plan, targets)
+        self._watching = [
+            asyncio.create_task(targets.run()),
+            asyncio.create_task(self._follow(plan, targets)),
+            asyncio.create_task(self._report_findings(plan, targets)),
+        ]
+
+    async def once(self, plan: Plan) -> None:
+        """Every source one time."""
+        targets = self._target_set(plan)
+        await targets.refresh()
+        scrapers = [self._scraper(target) for target in targets.targets()]
+        # Scrapes first: a collector asks what the targets already report.
+        await asyncio.gather(*(scraper.attempt() for scraper in scrapers))
+        collectors = [self._collector(item, seconds) for item, seconds in _enabled(plan)]
+        await asyncio.gather(*(collector.attempt() for collector in collectors))
+        self._submit_findings(self._find(plan, targets))
+        for collector in collectors:
+            collector.close()
+
+    async def close(self) -> None:
+        """Stop everything; series are not ended, since the process will usually come back."""
+        await self._stop_watching()
+        tasks = [running.task for running in self._scrapers.values()]
+        tasks += [running.task for running in self._collectors.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for running in self._collectors.values():
+            running.source.close()
+
+    def _target_set(self, plan: Plan) -> TargetSet:
+        if not plan.discover:
+            self._local = None
+        elif self._local is None or self._local_defaults != plan.settings.scrape_defaults:
+            self._local_defaults = plan.settings.scrape_defaults
+            self._local = LocalServices(
+                self._world.session, self._local_defaults, own_ports=(plan.settings.web.port,)
+            )
+        return TargetSet(plan.jobs.configs, self._world.session, local=self._local, clock=self._clock)
+
+    def _scraper(self, target: Target) -> TargetScraper:
+        job = self._jobs.get(id(target.config))
+        if job is None:
+            job = self._jobs[id(target.config)] = ScrapeJob.of(target.config)
+        return TargetScraper(target, job, self._world)
+
+    def _collector(self, built_in: BuiltIn, seconds: float) -> LocalCollector:
+        collector = built_in.make(self._hostname, self._world.exposed)
+        return LocalCollector(collector, self._hostname, seconds, self._clock, self._committer)
+
+    def _apply_targets(self, targets: Sequence[Target]) -> None:
+        wanted = {target.key: target for target in targets}
+        for key in [key for key, held in self._scrapers.items() if wanted.get(key) != held.source.target]:
+            running = self._scrapers.pop(key)
+            running.task.cancel()
+            running.source.end()
+        fresh = [target for key, target in wanted.items() if key not in self._scrapers]
+        for target in fresh:
+            scraper = self._scraper(target)
+            spread = min(target.interval_seconds, len(fresh) / FIRST_SCRAPES_PER_SECOND)
+            delay = spread * crc32(target.key.encode()) / 2**32
+            self._committer.submit(Scraped((), scraper.report))
+            task = asyncio.create_task(self._repeat(scraper, delay))
+            self._scrapers[target.key] = _Running(scraper, task)
+
+    def _apply_collectors(self, plan: Plan) -> None:
+        wanted = {(item.name, seconds): item for item, seconds in _enabled(plan)}
+        for key in [key for key in self._collectors if key not in wanted]:
+            running = self._collectors.pop(key)
+            running.task.cancel()
+            running.source.end()
+        for key, built_in in wanted.items():
+            if key not in self._collectors:
+                collector = self._collector(built_in, key[1])
+                task = asyncio.create_task(self._repeat(collector, 0.0))
+                self._collectors[key] = _Running(collector, task)
+
+    async def _repeat(self, source: TargetScraper | LocalCollector, delay: float) -> None:
+        """Attempt after attempt, each one interval after the last one's start; missed ones are left out."""
+        await self._clock.sleep(delay)
+        due = self._clock.monotonic()
+        while True:
+            await source.attempt()
+            seconds = source.wait_seconds
+            late = self._clock.monotonic() - due
+            due += seconds * max(1, -(-late // seconds))
+            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
+
+    async def _follow(self, plan: Plan, targets: TargetSet) -> None:
+        version = targets.version
+        while True:
+            version = await targets.changed(version)
+            self._apply_targets(targets.targets())
+            await self._publish(plan, targets)
+
+    async def _report_findings(self, plan: Plan, targets: TargetSet) -> None:
+        while True:
+            await self._clock.sleep(FINDINGS_EVERY_SECONDS)
+            if self._find(plan, targets) != self._findings:
+                await self._publish(plan, targets)
+
+    async def _publish(self, plan: Plan, targets: TargetSet) -> None:
+        """The store's list of sources is what runs now, and what is wrong with finding it."""
+        self._findings = self._find(plan, targets)
+        self._submit_findings(self._findings)
+        keys: set[SourceKey] = {source_key(item) for item in self._findings}
+        keys.update(source_key(running.source.report) for running in self._scrapers.values())
+        keys.update(source_key(running.source.report) for running in self._collectors.values())
+        await self._committer.in_writer(lambda: self._store.retain_sources(keys))
+
+    def _submit_findings(self, findings: Sequence[SourceReport]) -> None:
+        for finding in findings:
+            self._committer.submit(Scraped((), finding))
+
+    def _find(self, plan: Plan, targets: TargetSet) -> tuple[SourceReport, ...]:
+        """What the configuration and the search for targets have to say, as rows of the Sources page."""
+        config = str(plan.settings.prometheus_config or "")
+        warnings = [
+            SourceReport("config", "prometheus_config", str(number), config, "up", 0.0, note=text)
+            for number, text in enumerate(plan.jobs.warnings, 1)
+        ]
+        errors = [
+            SourceReport("discovery", item.job, item.where, "", "down", 0.0, error=item.reason)
+            for item in targets.errors()
+        ]
+        local = []
+        for item in self._local.found() if self._local is not None else ():
+            self._tell(item)
+            if not item.job:  # what is scraped has a row of its own
+                row = SourceReport("discovery", item.service, _host_port(item), item.url, "unsupported", 0.0)
+                local.append(replace(row, note=item.note))
+        return (*warnings, *errors, *local)
+
+    def _tell(self, item: Found) -> None:
+        """Each thing that was found on this machine, once."""
+        text = f"found {item.service} at {item.url}" + (f": {item.note}" if item.note else "")
+        if text not in self._told:
+            self._told.add(text)
+            log.info("%s", text)
+
+    async def _stop_watching(self) -> None:
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        self._watching = []
+
+
+def _enabled(plan: Plan) -> list[tuple[BuiltIn, float]]:
+    """The collectors that are switched on, with their intervals in seconds."""
+    found = []
+    for built_in in plan.built_in:
+        own = built_in.settings(plan.settings)
+        if own.enabled:
+            found.append((built_in, own.interval or plan.settings.scrape_interval))
+    return found
+
+
+def _host_port(found: Found) -> str:
+    host, port = found.address
+    return f"{host}:{port}"
