@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import Engine
-
 from collectors.clock import SystemClock
 from collectors.enabled import BUILT_IN, BuiltIn
 from collectors.expose import render
@@ -24,6 +22,7 @@ from collectors.types import CollectorError, Family
 from db.config_errors import SettingsError
 from db.engine import open_state
 from db.errors import StoreUnreachable
+from db.processes import State
 from db.settings import Jobs, Settings, load_jobs
 from db.store import SampleStore
 
@@ -79,7 +78,7 @@ def run(
 
 
 async def _serve(
-    store: SampleStore, state: Engine, plan: Plan, once: bool, reload: Callable[[], Plan] | None
+    store: SampleStore, state: State, plan: Plan, once: bool, reload: Callable[[], Plan] | None
 ) -> None:
     runner = Runner(store, state, SystemClock(), socket.gethostname())
     if once:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import TypeAdapter, ValidationError
@@ -111,7 +112,7 @@ class HttpSource:
 
     @property
     def errors(self) -> Sequence[tuple[str, str]]:
-        return [(self.config.url, self._error)] if self._error else []
+        return [(_without_credentials(self.config.url), self._error)] if self._error else []
 
     async def refresh(self) -> bool:
         before = self._groups, self._error
@@ -130,6 +131,12 @@ class HttpSource:
             )
         groups = await asyncio.to_thread(_parse_json, page.body)
         return _labelled(groups, "__meta_url", self.config.url)
+
+
+def _without_credentials(url: str) -> str:
+    """The URL as it may be shown: `http://user:password@host/` keeps no user and no password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _read_file(path: Path, before: _File | None) -> _File:

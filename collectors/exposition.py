@@ -230,7 +230,7 @@ def _read_plain(rests: list[str], text: str) -> FloatArray | None:
     count = len(rests)
     if not count:
         return np.empty(0, dtype=np.float64)
-    if not text.isascii() or text[:1] != " " or text.count("\n ") != count - 1 or text.count(" ") != count:
+    if text[:1] != " " or text.count("\n ") != count - 1 or text.count(" ") != count:
         return None
     letters = text.encode().translate(None, _NUMERIC)
     infinities = 0

@@ -7,6 +7,7 @@ scrape: the size is checked while reading and again while unpacking.
 import asyncio
 import ssl
 import zlib
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ _CHUNK_BYTES = 64 * 1024
 _KEEPALIVE_SECONDS = 120.0  # above the usual scrape intervals, so that connections are used again
 
 # prometheus/prometheus, config/config.go (ScrapeProtocolsHeaders)
-_MEDIA_TYPES = {
+MEDIA_TYPES = {
     "OpenMetricsText1.0.0": "application/openmetrics-text;version=1.0.0",
     "OpenMetricsText0.0.1": "application/openmetrics-text;version=0.0.1",
     "PrometheusText1.0.0": "text/plain;version=1.0.0",
@@ -64,7 +65,8 @@ class Credentials:
         if self.scheme:
             return f"{self.scheme} {_secret(self.token, self.token_file)}"
         username = _secret(self.username, self.username_file)
-        return aiohttp.BasicAuth(username, _secret(self.password, self.password_file), "utf-8").encode()
+        password = _secret(self.password, self.password_file)
+        return "Basic " + b64encode(f"{username}:{password}".encode()).decode()
 
 
 def _secret(text: str, file: Path | None) -> str:
@@ -92,7 +94,7 @@ class FetchOptions:
         """Request headers as Prometheus sends them. Raises FetchError for a secret that cannot be read."""
         count = len(self.protocols)
         offered = [
-            f"{_MEDIA_TYPES[name]};q=0.{count - index + 1}" for index, name in enumerate(self.protocols)
+            f"{MEDIA_TYPES[name]};q=0.{count - index + 1}" for index, name in enumerate(self.protocols)
         ]
         headers = {
             "Accept": ",".join([*offered, "*/*;q=0.1"]),

@@ -237,7 +237,9 @@ class Families:
 
     def _follow_histogram(self, family: _Family, suffix: str, group: object, line: SampleLine) -> None:
         series = (line.name, line.names, line.values)
-        repeated = line.timestamp == family.timestamp and series in family.in_group
+        if line.timestamp != family.timestamp:
+            family.in_group.clear()
+        repeated = series in family.in_group
         family.in_group.add(series)
         if repeated:  # the same series again within the timestamp's resolution: no part of the histogram
             return

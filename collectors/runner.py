@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from sqlalchemy import Engine
-
 from collectors.clock import Clock
 from collectors.commit import Committer
 from collectors.exposed import Exposed
@@ -17,7 +15,7 @@ from collectors.scrape import ScrapeWorld
 from collectors.sources import Plan, Sources
 from db.config_errors import SettingsError
 from db.errors import StoreError
-from db.processes import BEAT_SECONDS, beat
+from db.processes import BEAT_SECONDS, State, beat
 from db.store import SampleStore
 
 log = logging.getLogger(__name__)
@@ -30,7 +28,7 @@ RETENTION_PAUSE_SECONDS = 0.05
 class Runner:
     """Everything that lives as long as the process. To be made and used inside one event loop."""
 
-    def __init__(self, store: SampleStore, state: Engine, clock: Clock, hostname: str) -> None:
+    def __init__(self, store: SampleStore, state: State, clock: Clock, hostname: str) -> None:
         self._store = store
         self._state = state
         self._clock = clock

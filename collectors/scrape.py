@@ -12,7 +12,7 @@ from collectors.clock import Clock
 from collectors.commit import Scraped
 from collectors.exposed import Exposed
 from collectors.exposition import Page, PageParser, ParseError, format_of
-from collectors.fetch import FetchedPage, FetchError, FetchOptions, fetch
+from collectors.fetch import MEDIA_TYPES, FetchedPage, FetchError, FetchOptions, fetch
 from collectors.http_options import scrape_options
 from collectors.relabel import Relabeller
 from collectors.target_series import LimitExceeded, SeriesLimits, TargetSeries
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 # Above this a page is read in a thread, so that the other targets' scrapes start on time meanwhile.
 _INLINE_BYTES = 256 * 1024
+# A page that broke its format will break it again; it is held to it anew only this seldom.
+_STRICT_EVERY = 100
 
 
 @dataclass(slots=True)
@@ -83,8 +85,12 @@ class TargetScraper:
         self._job = job
         self._world = world
         self._note = note
+        # What a page without Content-Type is taken for.
+        self._fallback = MEDIA_TYPES.get(target.config.fallback_scrape_protocol or "", "")
         self._strict = PageParser()
         self._tolerant: PageParser | None = None
+        self._tolerant_scrapes = 0
+        self._deviation = ""
         self._metadata_of: object = None
         self._series = TargetSeries(
             name=target.key,
@@ -156,14 +162,19 @@ class TargetScraper:
         if not page.framed and not page.body.endswith(b"\n"):
             line = page.body.count(b"\n") + 1
             raise ParseError(line, "the page ends in the middle of a line, so its end may be missing")
-        format = format_of(page.content_type)
+        format = format_of(page.content_type or self._fallback)
+        if self._tolerant is not None and self._tolerant_scrapes > 0:
+            self._tolerant_scrapes -= 1
+            return self._tolerant.parse(page.body, format), self._deviation
         try:
             parsed = self._strict.parse(page.body, format)
         except ParseError as deviation:
-            if self._tolerant is None:
-                self._tolerant = PageParser(strict=False)
-            parsed = self._tolerant.parse(page.body, format)
-            return parsed, f"breaks its format, and is read as Prometheus reads it: {deviation}"
+            tolerant = self._tolerant or PageParser(strict=False)
+            parsed = tolerant.parse(page.body, format)
+            self._tolerant, self._tolerant_scrapes = tolerant, _STRICT_EVERY
+            self._strict = PageParser()
+            self._deviation = f"breaks its format, and is read as Prometheus reads it: {deviation}"
+            return parsed, self._deviation
         self._tolerant = None
         return parsed, ""
 

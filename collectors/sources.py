@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 # First scrapes are spread, so that a large cluster's first pages do not all come in one burst.
 FIRST_SCRAPES_PER_SECOND = 50.0
 FINDINGS_EVERY_SECONDS = 5.0
+EXPORTERS_FIRST_SECONDS = 2.0
 Source = TypeVar("Source", TargetScraper, LocalCollector)
 
 
@@ -61,6 +62,7 @@ class Sources:
         self._jobs: dict[int, ScrapeJob] = {}
         self._scrapers: dict[str, _Running[TargetScraper]] = {}
         self._collectors: dict[tuple[str, float], _Running[LocalCollector]] = {}
+        self._targets: TargetSet | None = None
         self._local: LocalServices | None = None
         self._local_defaults = GlobalConfig()
         self._told: set[str] = set()
@@ -113,7 +115,14 @@ class Sources:
             self._local = LocalServices(
                 self._world.session, self._local_defaults, own_ports=(plan.settings.web.port,)
             )
-        return TargetSet(plan.jobs.configs, self._world.session, local=self._local, clock=self._clock)
+        self._targets = TargetSet(
+            plan.jobs.configs,
+            self._world.session,
+            local=self._local,
+            clock=self._clock,
+            previous=self._targets,
+        )
+        return self._targets
 
     def _scraper(self, target: Target) -> TargetScraper:
         job = self._jobs.get(id(target.config))
@@ -149,7 +158,9 @@ class Sources:
         for key, built_in in wanted.items():
             if key not in self._collectors:
                 collector = self._collector(built_in, key[1])
-                task = asyncio.create_task(self._repeat(collector, 0.0))
+                # An exporter that reports this machine is heard first, so that nothing is counted twice.
+                delay = EXPORTERS_FIRST_SECONDS if plan.discover or self._scrapers else 0.0
+                task = asyncio.create_task(self._repeat(collector, delay))
                 self._collectors[key] = _Running(collector, task)
 
     async def _repeat(self, source: TargetScraper | LocalCollector, delay: float) -> None:

@@ -135,7 +135,7 @@ def _int64(digits: str) -> int | None:
         return None
     value = -int(short or "0") if digits[0] == "-" else int(short or "0")
     # -2**63 is the sentinel "no timestamp"; no clock shows it.
-    return value if True else None
+    return value if -_INT64 < value < _INT64 else None
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ class WebSettings(Section):
 
     host: Name = "127.0.0.1"
     port: Count = 8501
+    allowed_hosts: tuple[Name, ...] = ()
 
     @field_validator("port")
     @classmethod

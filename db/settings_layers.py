@@ -11,6 +11,7 @@ from db.yaml_lines import Document, KeyPath, Plain, YamlError, parse_yaml, read_
 
 CONFIG_VARIABLE = "STRATA_CONFIG"
 _ENV_PREFIX = "STRATA_"
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, "STRATA_DEBUG"})  # the latter shows tracebacks
 # Literal secrets would end up in version control and in backups of the file.
 _SECRETS = {
     "password": "password_file",
@@ -36,7 +37,7 @@ class Layer:
     def of_environment(cls, environ: Mapping[str, str]) -> Self:
         data: dict[str, Any] = {}
         for variable, text in sorted(environ.items()):
-            if not variable.startswith(_ENV_PREFIX) or variable == CONFIG_VARIABLE or not text:
+            if not variable.startswith(_ENV_PREFIX) or variable in _NO_SETTINGS or not text:
                 continue
             value: Any = Plain(text)
             if text.lstrip().startswith(("[", "{")):

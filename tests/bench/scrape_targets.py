@@ -24,6 +24,7 @@ from db.store import SampleStore
 
 LINES = 240
 INTERVAL_SECONDS = 15
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\n\r\n"
 GPU_METRICS = [
     ("DCGM_FI_DEV_GPU_UTIL", 100),
     ("DCGM_FI_DEV_SM_CLOCK", 1980),
@@ -58,8 +59,7 @@ async def _serve(count: int, ports: Connection) -> None:
             while True:
                 await reader.readuntil(b"\r\n\r\n")
                 body = page(target, turn := turn + 1)
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {len(body)}\r\n\r\n"
-                writer.write(head.encode() + body)
+                writer.write(HEAD % len(body) + body)
                 await writer.drain()
         writer.close()
 
@@ -89,9 +89,9 @@ def measure(count: int, seconds: float) -> dict[str, float]:
             f"global: {{scrape_interval: {INTERVAL_SECONDS}s}}\n"
             f"scrape_configs:\n- job_name: simulated\n  static_configs: [{{targets: [{targets}]}}]\n"
         )
-        command = [sys.executable, "-m", "app", "collect", "--data", folder, "--prometheus-config", str(config)]
+        options = ["--data", folder, "--prometheus-config", str(config), "--only", "scrape"]
         started = time.monotonic()
-        collector = subprocess.Popen([*command, "--only", "scrape"])
+        collector = subprocess.Popen([sys.executable, "-m", "app", "collect", *options])
         process = psutil.Process(collector.pid)
         try:
             time.sleep(2 * INTERVAL_SECONDS + 5)

@@ -252,6 +252,20 @@ def test_http_discovery_follows_its_url_and_keeps_the_last_good_answer(tmp_path:
     run(work())
 
 
+def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving() as server, new_session() as session:
+            url = f"http://ada:hunter2@127.0.0.1:{server.port}/sd"
+            text = f"scrape_configs:\n- job_name: a\n  http_sd_configs: [{{url: '{url}'}}]\n"
+            targets = TargetSet(jobs(tmp_path, text), session)
+            await targets.refresh()
+
+            assert [error.where for error in targets.errors()] == [f"{server.url}/sd"]
+            assert "hunter2" not in repr(targets.errors())
+
+    run(work())
+
+
 def test_after_a_reload_what_was_discovered_is_there_from_the_start(tmp_path: Path) -> None:
     async def work() -> None:
         (tmp_path / "t").mkdir()

@@ -145,6 +145,8 @@ SCRAPER_VERDICTS: list[tuple[str, bool]] = [
     ("a 1 5 \n", True),
     ("a 1 +5\n", False),
     ("a 1 5.0\n", False),
+    ("a 1 9223372036854775807\n", True),
+    ("a 1 9223372036854775808\n", False),
     ("a 1 99999999999999999999\n", False),
     ("a +5\n", True),
     ("a .5\n", True),
@@ -260,6 +262,11 @@ RULES: list[tuple[str, str]] = [
 def test_openmetrics_rule(text: str, message: str):
     with pytest.raises(ParseError, match=message):
         PageParser().parse(f"{text}# EOF\n".encode(), "openmetrics")
+
+
+def test_a_bucket_given_twice_is_no_part_of_the_histogram():
+    text = '# TYPE a histogram\na_bucket{le="1"} 1\na_bucket{le="1"} 7\na_bucket{le="+Inf"} 2\n# EOF\n'
+    assert accepts(text, "openmetrics")
 
 
 def test_reordered_labels_and_escapes_are_the_same_group():

@@ -287,3 +287,24 @@ def test_a_line_that_became_blank_is_not_taken_for_the_one_before(page_format: F
     for at in range(len(lines)):
         blanked = "\n".join([*lines[:at], "", *lines[at + 1 :]])
         check_sequence([text.encode(), blanked.encode()], page_format, strict=True)
+
+
+@pytest.mark.parametrize("glued", ["b5 ", "b5", "b 5 ", "b\t5", "b  5", "bb 5", "b{} 5", "c 5"])
+def test_a_line_that_only_begins_like_the_series_is_not_taken_for_it(glued: str):
+    check_sequence(
+        [b"a 1\nb 1\n", f"a 2\n{glued}\n".encode(), f"{glued}\nb 2\n".encode()], "text", strict=True
+    )
+
+
+def test_openmetrics_timestamps_that_vanish_put_the_buckets_into_one_histogram():
+    timed = (
+        "# TYPE a histogram\n"
+        'a_bucket{le="1"} 1 1\na_bucket{le="+Inf"} 1 1\n'
+        'a_bucket{le="2"} 1 2\na_bucket{le="+Inf"} 1 2\n'
+        "# EOF\n"
+    )
+    untimed = re.sub(r" [12]\n", "\n", timed)
+    parser = PageParser()
+    parser.parse(timed.encode(), "openmetrics")
+    with pytest.raises(ParseError, match="out of order"):
+        parser.parse(untimed.encode(), "openmetrics")

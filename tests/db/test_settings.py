@@ -214,6 +214,10 @@ def test_a_mistake_in_the_environment_names_the_variable(load: Any) -> None:
     )
 
 
+def test_variables_that_are_empty_or_no_settings_are_left_alone(load: Any) -> None:
+    assert load("", {}, {"STRATA_DEBUG": "1", "STRATA_WEB__PORT": ""}) == load("")
+
+
 def test_a_mistake_on_the_command_line_is_named_as_such(load: Any) -> None:
     assert mistake(load, "", {"web": {"port": 99999}}) == (
         "command line, web.port: 'port' has to be between 1 and 65535"

@@ -1,0 +1,70 @@
+"""`strata up`: everything with one command."""
+
+from app.commands.options import (
+    ConfigFile,
+    DataFolder,
+    Host,
+    NoDiscover,
+    Port,
+    PrometheusConfig,
+    settings_from,
+)
+
+
+def up(
+    config: ConfigFile = None,
+    data: DataFolder = None,
+    host: Host = None,
+    port: Port = None,
+    prometheus_config: PrometheusConfig = None,
+    no_discover: NoDiscover = False,
+) -> int:
+    """Collect, alert and serve the page: three processes, watched and brought back. Ctrl-C stops them."""
+    import sys
+    import time
+
+    from app.children import ChildProcess
+    from app.commands.failure import CommandError
+    from app.commands.programs import command_line
+    from app.preflight import NotReady, check_port, claimed_folder
+    from app.process_state import Recorder
+    from app.readiness import Announcement, answers, page_url
+    from app.signals import SignalInbox
+    from app.supervise import Program, Supervisor, run
+    from db.engine import open_samples, open_state
+    from db.logs import configure
+    from db.settings import load_jobs
+
+    settings = settings_from(
+        config,
+        data,
+        web__host=host,
+        web__port=port,
+        prometheus_config=prometheus_config,
+        discover=False if no_discover else None,
+    )
+    load_jobs(settings)  # what is wrong with the jobs is told here, once, and nothing is started
+    configure("up", settings.log.format, settings.log.level)
+    same = {"config": config, "data": data}
+    scraping = {"prometheus_config": prometheus_config, "no_discover": no_discover}
+    programs = [  # the page first: it takes longest until it answers
+        Program("web", command_line("web", **same, host=host, port=port)),
+        Program("collect", command_line("collect", **same, **scraping)),
+        Program("alert", command_line("alert", **same)),
+    ]
+    announcement = Announcement(
+        page_url(settings.web.host, settings.web.port),
+        ready=answers,
+        now=time.monotonic,
+        say=lambda text: print(text, file=sys.stdout, flush=True),
+    )
+    try:
+        with claimed_folder(settings.data), SignalInbox() as inbox:
+            check_port(settings.web.host, settings.web.port)
+            # Both are migrated here, once, before three processes would want to.
+            open_samples(settings.samples_path).dispose()
+            recorder = Recorder(open_state(settings.state_path), now_ms=lambda: time.time_ns() // 1_000_000)
+            supervisor = Supervisor(programs, spawn=ChildProcess, now=time.monotonic, changed=recorder)
+            return run(supervisor, wait=inbox.wait, each_turn=announcement, terminal_lost=inbox.terminal_lost)
+    except NotReady as error:
+        raise CommandError(str(error)) from error

@@ -1,0 +1,13 @@
+"""`strata web`: the web process by itself."""
+
+from app.commands.options import ConfigFile, DataFolder, Host, Port, settings_from
+
+
+def web(config: ConfigFile = None, data: DataFolder = None, host: Host = None, port: Port = None) -> int:
+    """Serve the pages and the HTTP API."""
+    from app.server import serve
+    from db.logs import configure
+
+    settings = settings_from(config, data, web__host=host, web__port=port)
+    configure("web", settings.log.format, settings.log.level)
+    return serve(settings, settings.web.allowed_hosts)

@@ -1,0 +1,214 @@
+"""What a target's pages become in the store: labels, report series, staleness, limits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from collectors.exposition import PageParser
+from collectors.target_series import REPORT_METRICS, LimitExceeded, SeriesLimits, TargetSeries
+from db.labels import Labels, labels_from
+from db.nan import is_absent, is_stale
+from db.records import DenseAppend, Matcher, SparseAppend, named
+from db.store import SampleStore
+
+TARGET = labels_from({"job": "j", "instance": "h:1"})
+
+
+class Target:
+    """A target series with its parser, writing to a real store."""
+
+    def __init__(self, folder: Path, **options) -> None:
+        self.series = TargetSeries(name="t", labels=TARGET, **options)
+        self.parser = PageParser()
+        self.store = SampleStore.open(folder / "samples.db")
+        self.at_ms = 0
+
+    def page(self, text: str) -> list[DenseAppend | SparseAppend]:
+        self.at_ms += 1_000
+        page = self.parser.parse(text.encode(), "text")
+        appends = self.series.scraped(page.layout, page.values, page.timestamps, self.at_ms, 0.25)
+        self.store.write(appends)
+        return appends
+
+    def fail(self) -> None:
+        self.at_ms += 1_000
+        self.store.write(self.series.failed(self.at_ms, 0.5))
+
+    def values(self, metric: str, **labels: str) -> list[tuple[int, float | str]]:
+        matchers = [named(metric), *(Matcher(name, "=", value) for name, value in labels.items())]
+        (found,) = self.store.select(matchers, 0, 10**9)
+        stale = is_stale(found.values)
+        return [
+            (int(at), "stale" if ended else float(value))
+            for at, value, ended in zip(found.timestamps, found.values, stale, strict=True)
+        ]
+
+
+@pytest.fixture
+def target(tmp_path: Path):
+    made = []
+
+    def make(**options) -> Target:
+        made.append(Target(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.store.close()
+
+
+def labels_of(appends) -> set[Labels]:
+    return {
+        labels
+        for append in appends
+        for labels in append.new_series
+        if dict(labels)["__name__"] not in REPORT_METRICS
+    }
+
+
+def test_a_page_gets_the_target_labels_and_the_report_series(target) -> None:
+    t = target()
+    t.page('a{x="1"} 5\nb 6\n')
+    assert t.values("a", x="1", job="j", instance="h:1") == [(1_000, 5.0)]
+    assert t.values("up") == [(1_000, 1.0)]
+    assert t.values("scrape_duration_seconds") == [(1_000, 0.25)]
+    assert t.values("scrape_samples_scraped") == [(1_000, 2.0)]
+    assert t.values("scrape_series_added") == [(1_000, 2.0)]
+
+
+def test_a_series_that_vanishes_gets_one_marker_and_can_come_back(target) -> None:
+    t = target()
+    t.page("a 1\nb 1\n")
+    t.page("a 2\n")
+    t.page("a 3\n")
+    t.page("a 4\nb 4\n")
+    assert t.values("b") == [(1_000, 1.0), (2_000, "stale"), (4_000, 4.0)]
+    assert t.values("a") == [(1_000, 1.0), (2_000, 2.0), (3_000, 3.0), (4_000, 4.0)]
+    assert t.values("scrape_series_added") == [(1_000, 2.0), (2_000, 0.0), (3_000, 0.0), (4_000, 0.0)]
+
+
+def test_a_failed_scrape_ends_every_series_but_its_report(target) -> None:
+    t = target()
+    t.page("a 1\n")
+    t.fail()
+    t.fail()
+    t.page("a 4\n")
+    assert t.values("a") == [(1_000, 1.0), (2_000, "stale"), (4_000, 4.0)]
+    assert t.values("up") == [(1_000, 1.0), (2_000, 0.0), (3_000, 0.0), (4_000, 1.0)]
+    assert t.values("scrape_samples_scraped")[1] == (2_000, 0.0)
+
+
+def test_a_target_that_is_gone_ends_its_report_too(target) -> None:
+    t = target()
+    t.page("a 1\n")
+    t.store.write(t.series.vanished(2_000))
+    assert t.values("up") == [(1_000, 1.0), (2_000, "stale")]
+    assert t.values("a") == [(1_000, 1.0), (2_000, "stale")]
+
+
+def test_a_target_that_never_answered_leaves_nothing_to_end(target) -> None:
+    assert target().series.vanished(1_000) == []
+
+
+@pytest.mark.parametrize(
+    ("honor", "expected"),
+    [
+        (False, {"job": "j", "exported_job": "theirs", "instance": "h:1"}),
+        (True, {"job": "theirs", "instance": "h:1"}),
+    ],
+)
+def test_label_clashes_follow_honor_labels(target, honor: bool, expected: dict[str, str]) -> None:
+    (labels,) = labels_of(target(honor_labels=honor).page('a{job="theirs"} 1\n'))
+    assert dict(labels) == {"__name__": "a", **expected}
+
+
+def test_a_renamed_label_never_overwrites_another(target) -> None:
+    (labels,) = labels_of(target().page('a{job="x",exported_job="y"} 1\n'))
+    assert dict(labels) == {
+        "__name__": "a", "job": "j", "exported_job": "y", "exported_exported_job": "x", "instance": "h:1"
+    }  # fmt: skip
+
+
+def test_the_first_of_a_repeated_series_counts(target) -> None:
+    t = target()
+    t.page('a{x="1",y="2"} 1\na{y="2",x="1"} 9\nb 3\n')
+    assert t.values("a") == [(1_000, 1.0)]
+    assert t.series.duplicates == 1
+    t.page('a{x="1",y="2"} 4\na{y="2",x="1"} 9\nb 3\n')
+    assert t.values("a") == [(1_000, 1.0), (2_000, 4.0)]
+
+
+def test_relabelling_drops_and_renames_series(target) -> None:
+    def relabel(labels: dict[str, str]) -> dict[str, str] | None:
+        if labels["__name__"] == "secret":
+            return None
+        return {**labels, "__name__": labels["__name__"].upper()}
+
+    t = target(metric_relabel=relabel)
+    t.page("secret 1\na 2\n")
+    t.page("secret 1\na 3\n")
+    assert t.values("A") == [(1_000, 2.0), (2_000, 3.0)]
+    assert t.store.select([Matcher("__name__", "=~", "(?i)secret")], 0, 10**9) == []
+    assert t.values("scrape_samples_scraped")[1] == (2_000, 2.0)
+    assert t.values("scrape_samples_post_metric_relabeling")[1] == (2_000, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "page", "reason"),
+    [
+        (SeriesLimits(sample_limit=1), "a 1\nb 1\n", "2 samples, more than sample_limit 1"),
+        (SeriesLimits(label_limit=3), 'a{x="1"} 1\n', "4 labels, more than label_limit 3"),
+        (SeriesLimits(label_name_length_limit=8), 'a{long_name="1"} 1\n', "label_name_length_limit 8"),
+        (SeriesLimits(label_value_length_limit=3), 'a{x="1234"} 1\n', "label_value_length_limit 3"),
+    ],
+)
+def test_a_page_over_a_limit_is_refused_as_a_whole(target, limits, page: str, reason: str) -> None:
+    t = target(limits=limits)
+    t.page("a 1\n")
+    with pytest.raises(LimitExceeded, match=reason):
+        t.page(page)
+    t.store.write(t.series.failed(t.at_ms, 0.5))
+    assert t.values("a", job="j") == [(1_000, 1.0), (2_000, "stale")]
+    t.page("a 3\n")
+    assert t.values("a")[-1] == (3_000, 3.0)
+
+
+def test_page_timestamps_are_kept_and_such_series_are_never_ended(target) -> None:
+    t = target()
+    t.page("a 1 500\nb 2\n")
+    t.page("b 3\n")
+    assert t.values("a") == [(500, 1.0)]
+    assert t.values("b") == [(1_000, 2.0), (2_000, 3.0)]
+
+
+def test_page_timestamps_can_be_ignored(target) -> None:
+    t = target(honor_timestamps=False)
+    t.page("a 1 500\n")
+    t.page("b 3\n")
+    assert t.values("a") == [(1_000, 1.0), (2_000, "stale")]
+
+
+def test_churn_begins_a_new_order_and_loses_nothing(target) -> None:
+    t = target()
+    for turn in range(6):
+        t.page(
+            "".join(f'm{{turn="{turn}",i="{index}"}} {turn}\n' for index in range(400)) + f"stays {turn}\n"
+        )
+    last = t.page("stays 6\n" + "".join(f'm{{turn="6",i="{index}"}} 6\n' for index in range(400)))
+    assert len(last[-1].values) < 1_500  # dead slots went
+    assert t.values("stays") == [(1_000 * (turn + 1), float(turn)) for turn in range(7)]
+    for turn in range(6):
+        assert t.values("m", turn=str(turn), i="7") == [
+            (1_000 * (turn + 1), float(turn)),
+            (1_000 * (turn + 2), "stale"),
+        ]
+
+
+def test_an_unchanged_page_announces_nothing(target) -> None:
+    t = target()
+    t.page("a 1\n")
+    (second,) = t.page("a 2\n")
+    assert second.new_series == []
+    assert not is_absent(second.values).any()
+    assert np.array_equal(second.values[len(REPORT_METRICS) :], [2.0])
