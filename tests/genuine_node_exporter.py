@@ -64,11 +64,18 @@ def page_of(families: Iterable[Family]) -> Page:
 
 class Exporter:
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def page(self) -> Page:
-        with urllib.request.urlopen(self._url, timeout=10) as answer:
+        with urllib.request.urlopen(self.url, timeout=10) as answer:
             return read_page(answer.read().decode())
+
+
+@contextmanager
+def full_node_exporter() -> Iterator[Exporter]:
+    """As Debian ships it, with everything that is on by default."""
+    with _running([]) as exporter:
+        yield exporter
 
 
 @contextmanager
@@ -76,20 +83,28 @@ def node_exporter(
     *arguments: str, subjects: str = SUBJECTS, folder: Path | None = None
 ) -> Iterator[Exporter]:
     """Only the collectors that ours has, on a free loopback port, started in `folder`."""
-    program = require_program("prometheus-node-exporter")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [
-        program,
-        f"--web.listen-address={address}",
+    arguments = (
         "--web.disable-exporter-metrics",
         "--collector.disable-defaults",
         *(f"--collector.{subject}" for subject in subjects.split()),
         *arguments,
-    ]
+    )
+    with _running(arguments, folder) as exporter:
+        yield exporter
+
+
+@contextmanager
+def _running(arguments: Iterable[str], folder: Path | None = None) -> Iterator[Exporter]:
+    program = require_program("prometheus-node-exporter")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
     process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [program, f"--web.listen-address={address}", *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         _wait(process, f"http://{address}/metrics")

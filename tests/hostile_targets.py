@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -53,6 +54,7 @@ def _malformed_at_4000() -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+@cache
 def targets() -> dict[str, Answer]:
     """Name -> how it answers every request."""
     good = GOOD_PAGE.encode()

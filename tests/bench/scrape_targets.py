@@ -7,13 +7,19 @@ is the real `strata collect` in a process of its own over a prometheus.yml that 
 import argparse
 import asyncio
 import contextlib
+import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -21,6 +27,8 @@ import psutil
 
 from db.records import named
 from db.store import SampleStore
+from tests.browser.server import free_port
+from tests.running_strata import prometheus_config
 
 LINES = 240
 INTERVAL_SECONDS = 15
@@ -76,64 +84,116 @@ def serve(count: int, ports: Connection) -> None:
     asyncio.run(_serve(count, ports))
 
 
-def measure(count: int, seconds: float) -> dict[str, float]:
-    """Run the collector over `count` targets; CPU is counted over `seconds` after the first two rounds."""
+@contextlib.contextmanager
+def simulated(count: int) -> Iterator[list[int]]:
+    """The ports of `count` targets, served until the end of the block."""
     receive, send = multiprocessing.Pipe(duplex=False)
     simulator = multiprocessing.get_context("fork").Process(target=serve, args=(count, send), daemon=True)
     simulator.start()
-    ports = receive.recv()
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "prometheus.yml"
-        targets = ", ".join(f"'127.0.0.1:{port}'" for port in ports)
-        config.write_text(
-            f"global: {{scrape_interval: {INTERVAL_SECONDS}s}}\n"
-            f"scrape_configs:\n- job_name: simulated\n  static_configs: [{{targets: [{targets}]}}]\n"
-        )
-        options = ["--data", folder, "--prometheus-config", str(config), "--only", "scrape"]
-        started = time.monotonic()
-        collector = subprocess.Popen([sys.executable, "-m", "app", "collect", *options])
-        process = psutil.Process(collector.pid)
-        try:
-            time.sleep(2 * INTERVAL_SECONDS + 5)
-            cold_cpu = sum(process.cpu_times()[:2])
-            time.sleep(max(0.0, INTERVAL_SECONDS * 3 - (time.monotonic() - started)))
-            before, at = sum(process.cpu_times()[:2]), time.monotonic()
-            peak = 0
-            while time.monotonic() - at < seconds:
-                time.sleep(1)
-                peak = max(peak, process.memory_info().rss)
-            cpu, wall = sum(process.cpu_times()[:2]) - before, time.monotonic() - at
-        finally:
-            collector.terminate()
-            collector.wait(10)
-            simulator.terminate()
-        store = SampleStore.open(Path(folder) / "samples.db")
+    try:
+        yield receive.recv()
+    finally:
+        simulator.terminate()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a program needed: CPU and scrapes over a window, peak resident memory in bytes."""
+
+    scrapes: int
+    cpu_seconds: float
+    wall_seconds: float
+    rss_bytes: int
+    start_cpu_seconds: float
+
+    @property
+    def core_share(self) -> float:
+        return self.cpu_seconds / self.wall_seconds
+
+
+def watch(command: list[str], seconds: float, scrapes: Callable[[float], int]) -> Cost:
+    """Run a program; CPU is counted over `seconds` after its first three rounds."""
+    program = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = psutil.Process(program.pid)
+    try:
+        time.sleep(3 * INTERVAL_SECONDS)
+        before, at = sum(process.cpu_times()[:2]), time.monotonic()
+        peak = 0
+        while time.monotonic() - at < seconds:
+            time.sleep(1)
+            peak = max(peak, process.memory_info().rss)
+        wall = time.monotonic() - at
+        cpu = sum(process.cpu_times()[:2]) - before
+        return Cost(scrapes(wall), cpu, wall, peak, before)
+    finally:
+        program.terminate()
+        program.wait(20)
+
+
+def strata_cost(ports: list[int], folder: Path, seconds: float) -> Cost:
+    """The collector process by itself, storing with synchronous=FULL."""
+    config = _config(ports, folder)
+    options = ["--data", str(folder), "--prometheus-config", str(config), "--only", "scrape"]
+
+    def scrapes(wall: float) -> int:
+        store = SampleStore.open(folder / "samples.db")
         now = time.time_ns() // 1_000_000
-        up = store.select([named("up")], now - int(seconds * 1000), now)
+        up = store.select([named("up")], now - int(wall * 1000), now)
         store.close()
-    scrapes = sum(len(series.values) for series in up)
-    return {
-        "targets": count,
-        "up": sum(series.values[-1] == 1 for series in up),
-        "scrapes_in_window": scrapes,
-        "cpu_percent_of_one_core": 100 * cpu / wall,
-        "cpu_ms_per_scrape": 1000 * cpu / max(1, scrapes),
-        "rss_mb": peak / 1e6,
-        "cold_cpu_seconds": cold_cpu,
-    }
+        return sum(int((series.values == 1).sum()) for series in up)
+
+    return watch([sys.executable, "-m", "app", "collect", *options], seconds, scrapes)
 
 
-def rows(count: int = 1_000, seconds: float = 60.0) -> list[tuple[str, str, str]]:
-    """(what, value, bound) for the table of `make bench`."""
-    found = measure(count, seconds)
-    return [
-        ("targets up", f"{found['up']:.0f} of {found['targets']:.0f}", "all"),
-        ("scrapes in the window", f"{found['scrapes_in_window']:.0f}", ""),
-        ("CPU, share of one core", f"{found['cpu_percent_of_one_core']:.1f} %", "under 10 %"),
-        ("CPU per scrape", f"{found['cpu_ms_per_scrape']:.2f} ms", ""),
-        ("memory (RSS, peak)", f"{found['rss_mb']:.0f} MB", "under 400 MB"),
-        ("CPU of the first two rounds", f"{found['cold_cpu_seconds']:.1f} s", ""),
-    ]
+def prometheus_cost(ports: list[int], folder: Path, seconds: float) -> Cost | None:
+    """Debian's Prometheus on the same targets (its WAL is not synced at a scrape); None without it."""
+    program = shutil.which("prometheus")
+    if program is None:
+        return None
+    port = free_port()
+    options = [f"--config.file={_config(ports, folder)}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+
+    def scrapes(wall: float) -> int:
+        query = urllib.parse.urlencode({"query": f"sum(count_over_time(up[{int(wall)}s]))"})
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=20) as answer:
+            return int(float(json.load(answer)["data"]["result"][0]["value"][1]))
+
+    return watch([program, *options, f"--web.listen-address=127.0.0.1:{port}"], seconds, scrapes)
+
+
+def _config(ports: list[int], folder: Path) -> Path:
+    folder.mkdir()
+    return prometheus_config(
+        folder, {"simulated": [f"127.0.0.1:{port}" for port in ports]}, f"{INTERVAL_SECONDS}s"
+    )
+
+
+def table(count: int = 1_000, seconds: float = 60.0) -> str:
+    """A markdown table, Strata beside Prometheus."""
+    with tempfile.TemporaryDirectory() as name, simulated(count) as ports:
+        ours = strata_cost(ports, Path(name) / "strata", seconds)
+        peer = prometheus_cost(ports, Path(name) / "prometheus", seconds)
+
+    def row(what: str, value: Callable[[Cost], float], form: str, bound: str = "") -> str:
+        theirs = "-" if peer is None else form.format(value(peer))
+        ratio = "-" if peer is None or not value(peer) else f"{value(ours) / value(peer):.2f}"
+        return f"| {what} | {form.format(value(ours))} | {theirs} | {ratio} | {bound} |"
+
+    return "\n".join(
+        [
+            f"{count:,} targets of {LINES} samples every {INTERVAL_SECONDS} s, over {seconds:.0f} s.",
+            "",
+            "| | Strata | Prometheus | ratio | bound |",
+            "|---|---:|---:|---:|---|",
+            row("successful scrapes", lambda cost: cost.scrapes, "{:,.0f}"),
+            row("CPU, share of one core", lambda cost: 100 * cost.core_share, "{:.1f} %", "under 10 %"),
+            row("CPU a scrape", lambda cost: 1000 * cost.cpu_seconds / max(1, cost.scrapes), "{:.2f} ms"),
+            row("resident memory, peak", lambda cost: cost.rss_bytes / 1e6, "{:.0f} MB", "under 400 MB"),
+            row(
+                "CPU of the first 45 s (every series is new)", lambda cost: cost.start_cpu_seconds, "{:.1f} s"
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":
@@ -141,5 +201,4 @@ if __name__ == "__main__":
     parser.add_argument("--targets", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
-    for what, value, bound in rows(given.targets, given.seconds):
-        print(f"| {what} | {value} | {bound} |")
+    print(table(given.targets, given.seconds))

@@ -90,8 +90,6 @@ def test_other_pages_are_not(page: str) -> None:
         ("dcgm/a100-mig-mixed.prom", "dcgm"),
         ("vllm-live/1795257040885.prom", "vllm"),
         ("sglang/sglang-0.5.23-collector.prom", "sglang"),
-        ("llamacpp/current-names.prom", "llamacpp"),
-        ("tgi/from-source-definitions.prom", "tgi"),
         ("triton/tensorrtllm_backend-readme.prom", "triton"),
         ("litellm/litellm-1.109.1-logger.prom", "litellm"),
         ("ray/ray-serve-2.60.0.prom", "ray"),

@@ -196,7 +196,7 @@ def test_no_answer_can_break_the_scraper(answer: bytes) -> None:
 
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         async with world() as (made, submitted):
-            one = scraper(made, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics")
+            one = scraper(made, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics", timeout=0.2)
             await one.attempt()
             server.close()
             return one.report, submitted
