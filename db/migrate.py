@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import Engine, inspect, text
 
 from db.errors import NewerDatabase
 
+_ALEMBIC = Lock()  # its context is one for the whole process
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -35,7 +37,7 @@ def bring_up_to_date(engine: Engine, path: Path, schema: Schema) -> None:
     """
     if current_revision(engine) == schema.head:
         return
-    with _locked(path.with_name(path.name + ".migration-lock")):
+    with _ALEMBIC, _locked(path.with_name(path.name + ".migration-lock")):
         current = current_revision(engine)
         if current == schema.head:  # another process did it while we waited
             return

@@ -3,12 +3,11 @@
 import pytest
 
 from app import queries
+from app.context import PageContext, install
 from app.summaries.history import CHARTS, MAX_LINES
 from tests.stores import Box, Target, collector_report, gpu_samples, many_targets, report
 from tests.views.pages import NOW
 from tests.views.pages import site as opened_site
-
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -39,8 +38,6 @@ def test_one_moment_is_read_once(site):
 
         def generation(self):
             return store.generation()
-
-    from app.context import PageContext, install
 
     install(PageContext(Counting, list, lambda: NOW))
     window = queries.trend_window(NOW, 900.0)

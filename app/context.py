@@ -1,0 +1,126 @@
+"""What the pages stand on: the store, the processes' own reports, and the clock.
+
+Streamlit runs page scripts without arguments, so the server installs this once before it starts; tests
+install theirs, with a store they filled and a clock they hold.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+from db.engine import open_state
+from db.processes import Process, beat, read_processes
+from db.records import Matcher, Series, SourceReport
+from db.store import SampleStore
+
+_T = TypeVar("_T")
+_numbers = count()
+
+
+class StoreReader(Protocol):
+    """The part of the store that pages use; every method may raise a `db.errors.StoreError`."""
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Series]: ...
+    def sources(self) -> list[SourceReport]: ...
+    def generation(self) -> int: ...
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """store and processes may raise a `db.errors.StoreError`; pages then say "unreachable".
+
+    zone: in which charts and clock times are shown.
+    identity: tells one context from another in cache keys.
+    """
+
+    store: Callable[[], StoreReader]
+    processes: Callable[[], list[Process]]
+    now_ms: Callable[[], int] = wall_clock_ms
+    zone: tzinfo = UTC
+    identity: int = field(default_factory=lambda: next(_numbers))
+
+
+class KeptOpen(Generic[_T]):
+    """Opens a database file on first use and keeps it, but notices when the file was replaced.
+
+    An open SQLite connection outlives its file: after a restored backup it would answer from the deleted
+    one for ever. A failed opening is tried again at the next use.
+    """
+
+    def __init__(self, path: Path, opener: Callable[[Path], _T], closer: Callable[[_T], None]) -> None:
+        self._path = path
+        self._opener = opener
+        self._closer = closer
+        self._lock = Lock()
+        self._opened: tuple[_T, tuple[int, int]] | None = None
+
+    def __call__(self) -> _T:
+        """The open database. Raises StoreError."""
+        with self._lock:
+            if self._opened is not None:
+                if self._opened[1] == self._file():
+                    return self._opened[0]
+                self._closer(self._opened[0])
+                self._opened = None
+            handle = self._opener(self._path)
+            self._opened = handle, self._file()
+            return handle
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                self._closer(self._opened[0])
+                self._opened = None
+
+    def _file(self) -> tuple[int, int]:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
+
+class ProcessBook:
+    """Strata's own processes as they report themselves, in the state database."""
+
+    def __init__(self, path: Path) -> None:
+        self._state = KeptOpen(path, open_state, lambda engine: engine.dispose())
+
+    def read(self) -> list[Process]:
+        """Raises StoreError."""
+        return read_processes(self._state())
+
+    def beat(self, *, pid: int, started_ms: int, now_ms: int) -> None:
+        """The web process is alive. Raises StoreError."""
+        beat(self._state(), "web", pid=pid, started_ms=started_ms, now_ms=now_ms)
+
+    def close(self) -> None:
+        self._state.close()
+
+
+def kept_samples(path: Path) -> KeptOpen[SampleStore]:
+    return KeptOpen(path, SampleStore.open, SampleStore.close)
+
+
+_installed: list[PageContext] = []
+
+
+def install(context: PageContext) -> None:
+    """Make it the one that pages see from now on."""
+    _installed[:] = [context]
+
+
+def current() -> PageContext:
+    """Raises RuntimeError when no server installed one."""
+    if not _installed:
+        raise RuntimeError("no page context: start the pages with `strata web`, not with `streamlit run`")
+    return _installed[0]

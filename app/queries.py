@@ -1,0 +1,238 @@
+"""Cached reads for the pages, by name: views hold no query text, and nobody else uses st.cache_*.
+
+A read is keyed by the store it comes from, the window aligned to the tick, and the store's generation:
+viewers who look at the same moment share one read, and a commit makes the next look a fresh one.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import streamlit as st
+
+from app.analysis.freshness import Freshness, freshness
+from app.analysis.grid import time_grid
+from app.context import current
+from app.summaries import gpus as gpu_summaries
+from app.summaries import hosts as host_summaries
+from app.summaries import targets as target_summaries
+from app.summaries.gpus import Gpu, summarise_gpus
+from app.summaries.history import CHARTS, Band, History, Summary, draw_lines, highest
+from app.summaries.hosts import Host, summarise_hosts
+from app.summaries.targets import Target, summarise_targets
+from db.errors import StoreError
+from db.labels import METRIC_NAME
+from db.nan import IntArray
+from db.processes import Process
+from db.records import Matcher, Series, SourceReport, named
+
+TICK_SECONDS = 2.0
+# A table of hundreds of rows with sparklines is a megabyte: it ticks slower than a handful of tiles.
+TABLE_TICK_SECONDS = 10.0
+CHART_TICK_SECONDS = 15.0
+# Where there are many, tables replace tiles, and their sparklines stay short: reading a day of 1,000
+# targets takes half a minute.
+MANY_SOURCES = 50
+MANY_SPAN_SECONDS = 900.0
+TREND_POINTS = 60
+# A day at ten seconds; charts that hold more lose points before they are decimated.
+CHART_POINTS = 8_640
+# A rate at the window's first point looks back this far.
+_LEAD_MS = 300_000
+_ENTRIES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a read covers: (end_ms - span_ms, end_ms] on a grid of points; part of every cache key."""
+
+    end_ms: int
+    span_ms: int
+    points: int
+    generation: int
+    identity: int
+
+    @property
+    def start_ms(self) -> int:
+        return self.end_ms - self.span_ms
+
+    def grid(self) -> IntArray:
+        return time_grid(self.end_ms, self.span_ms, self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time a page is drawn for, and whether data still arrives then.
+
+    newest_ms: when any source last brought data, None when none ever did. pace_seconds: how often the
+    fastest source brings some.
+    """
+
+    at_ms: int
+    newest_ms: int | None
+    freshness: Freshness
+    pace_seconds: float
+
+    @property
+    def stale(self) -> bool:
+        return self.freshness == "stale"
+
+    @property
+    def shown_ms(self) -> int:
+        """Up to when to read: what stopped is shown as it last was, not as emptiness."""
+        return self.newest_ms if self.stale and self.newest_ms is not None else self.at_ms
+
+
+def trend_window(at_ms: int, span_seconds: float, tick_seconds: float = TICK_SECONDS) -> Window:
+    """For tiles: ends at at_ms's tick. Raises StoreError when the store cannot be read."""
+    return _window(at_ms, span_seconds, tick_seconds, TREND_POINTS)
+
+
+def chart_window(at_ms: int, span_seconds: float, pace_seconds: float) -> Window:
+    """For charts: a point for every scrape, as far as CHART_POINTS go. Raises StoreError."""
+    points = int(span_seconds / max(pace_seconds, 1.0))
+    return _window(at_ms, span_seconds, CHART_TICK_SECONDS, min(max(points, TREND_POINTS), CHART_POINTS))
+
+
+def now_ms() -> int:
+    return current().now_ms()
+
+
+def zone() -> tzinfo:
+    """In which times are shown."""
+    return current().zone
+
+
+def hosts(window: Window) -> list[Host]:
+    """Every host that reports node_exporter's metrics in the window. Raises StoreError."""
+    return _hosts(window)
+
+
+def gpus(window: Window) -> list[Gpu]:
+    """Every GPU that reports dcgm-exporter's metrics in the window. Raises StoreError."""
+    return _gpus(window)
+
+
+def targets(window: Window) -> list[Target]:
+    """Every scraped target, with its serving engine's numbers. Raises StoreError."""
+    return _targets(window)
+
+
+def history(chart: str, recent: Window, window: Window) -> History:
+    """The lines of the chart with that key over `window`: those that are highest now, as `recent` has it.
+    Raises StoreError."""
+    return _history(chart, recent, window)
+
+
+def sources() -> list[SourceReport]:
+    """The last attempt on every target and collector. Raises StoreError."""
+    context = current()
+    return _sources(context.store().generation(), context.identity)
+
+
+def processes() -> list[Process]:
+    """What Strata's own processes say about themselves. Raises StoreError."""
+    return current().processes()
+
+
+def tick_seconds() -> float:
+    """How often the tiles are drawn anew: slower where they are tables of hundreds of rows."""
+    try:
+        return TABLE_TICK_SECONDS if len(sources()) > MANY_SOURCES else TICK_SECONDS
+    except StoreError:
+        return TICK_SECONDS
+
+
+def trend_seconds(reports: Sequence[SourceReport], span_seconds: float) -> float:
+    """How far back tiles and tables look."""
+    return min(span_seconds, MANY_SPAN_SECONDS) if len(reports) > MANY_SOURCES else span_seconds
+
+
+def moment(reports: Sequence[SourceReport], at_ms: int) -> Moment:
+    """Is data arriving? By the pace of the fastest source that ever brought some."""
+    arrived = [item for item in reports if item.last_success_ms is not None]
+    newest = max((item.last_success_ms or 0 for item in arrived), default=None)
+    pace = min((item.interval_seconds for item in arrived), default=0.0)
+    return Moment(at_ms, newest, freshness(newest, pace, at_ms), pace)
+
+
+def no_gpu_driver(reports: Sequence[SourceReport]) -> bool:
+    """Has the GPU collector said that this machine has none?"""
+    return any(
+        item.kind == "collector" and item.pool == "nvml" and item.state == "unsupported" for item in reports
+    )
+
+
+def _window(at_ms: int, span_seconds: float, tick_seconds: float, points: int) -> Window:
+    context = current()
+    tick_ms = int(tick_seconds * 1000)
+    # The tick's end: the newest samples of the tick under way are inside.
+    end = (at_ms // tick_ms + 1) * tick_ms
+    return Window(end, int(span_seconds * 1000), points, context.store().generation(), context.identity)
+
+
+def _any_of(metrics: Sequence[str]) -> Matcher:
+    return Matcher(METRIC_NAME, "=~", "|".join(re.escape(name) for name in metrics))
+
+
+def _select(window: Window, *matchers: Matcher) -> list[Series]:
+    start = window.end_ms - window.span_ms - _LEAD_MS
+    return current().store().select(matchers, start, window.end_ms)
+
+
+@st.cache_data(ttl=TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _sources(generation: int, identity: int) -> list[SourceReport]:  # noqa: ARG001 - the cache's key
+    return current().store().sources()
+
+
+@st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _hosts(window: Window) -> list[Host]:
+    return _read_hosts(window)
+
+
+@st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _gpus(window: Window) -> list[Gpu]:
+    return _read_gpus(window)
+
+
+@st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _targets(window: Window) -> list[Target]:
+    return _read_targets(window)
+
+
+@st.cache_data(ttl=CHART_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _history(key: str, recent: Window, window: Window) -> History:
+    chart = CHARTS[key]
+    choice = highest(chart, _RECENT[chart.band](recent))
+    # A day of a thousand targets takes half a minute to read; a day of a dozen does not.
+    chosen = Matcher("instance", "=~", "|".join(re.escape(name) for name in choice.instances))
+    return draw_lines(chart, choice, _READ[chart.band](window, chosen), window.grid())
+
+
+def _read_hosts(window: Window, *chosen: Matcher) -> list[Host]:
+    idle = _select(window, named(host_summaries.CPU), Matcher("mode", "=", "idle"), *chosen)
+    rest = _select(window, _any_of(host_summaries.METRICS), *chosen)
+    return summarise_hosts([*idle, *rest], window.grid())
+
+
+def _read_gpus(window: Window, *chosen: Matcher) -> list[Gpu]:
+    return summarise_gpus(_select(window, _any_of(gpu_summaries.METRICS), *chosen), window.grid())
+
+
+def _read_targets(window: Window, *chosen: Matcher) -> list[Target]:
+    wanted = _any_of((target_summaries.DURATION, *target_summaries.ENGINE_METRICS))
+    series = _select(window, wanted, *chosen)
+    return summarise_targets(current().store().sources(), series, window.grid(), current().now_ms())
+
+
+_RECENT: dict[Band, Callable[[Window], Sequence[Summary]]] = {
+    "hosts": _hosts,
+    "gpus": _gpus,
+    "targets": _targets,
+}
+_READ: dict[Band, Callable[..., Sequence[Summary]]] = {
+    "hosts": _read_hosts,
+    "gpus": _read_gpus,
+    "targets": _read_targets,
+}

@@ -1,0 +1,214 @@
+"""Many sources at once: none waits for another, and a reload touches only what changed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from collectors.clock import SystemClock
+from collectors.enabled import BuiltIn
+from collectors.runner import Runner
+from collectors.sources import Plan
+from collectors.types import Family, Sample, Unsupported
+from db.config_errors import SettingsError
+from db.engine import open_state
+from db.nan import is_stale
+from db.processes import read_processes
+from db.records import Matcher, SourceReport, named
+from db.settings import CollectorSettings, Settings, load_jobs, load_settings
+from db.store import SampleStore
+from tests.hostile_targets import HostileTargets
+
+GOOD = ("good", "gzip", "chunked")
+
+
+def settings_of(folder: Path, jobs: str) -> Settings:
+    config = folder / "prometheus.yml"
+    config.write_text(f"global: {{scrape_interval: 1s, scrape_timeout: 500ms}}\nscrape_configs:\n{jobs}")
+    return load_settings(None, {"data": folder / "data", "prometheus_config": config}, {})
+
+
+def plan_of(settings: Settings, *built_in: BuiltIn) -> Plan:
+    return Plan(settings, load_jobs(settings), built_in, discover=False)
+
+
+def job(name: str, *ports: int, more: str = "") -> str:
+    targets = ", ".join(f"'127.0.0.1:{port}'" for port in ports)
+    return f"- {{job_name: {name}, static_configs: [{{targets: [{targets}]}}]{more}}}\n"
+
+
+def run(
+    folder: Path, plan: Plan, work: Callable[[asyncio.Event], Awaitable[None]], reload=None
+) -> SampleStore:
+    """Collect while `work` runs; it is given the event that stands for SIGHUP."""
+    store = SampleStore.open(folder / "data" / "samples.db")
+    state = open_state(folder / "data" / "state.db")
+
+    async def go() -> None:
+        runner = Runner(store, state, SystemClock(), "me")
+        stop, hangup = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(runner.run(plan, stop, hangup, reload))
+        await work(hangup)
+        stop.set()
+        await running
+
+    asyncio.run(go())
+    (process,) = read_processes(state)
+    assert (process.name, process.state) == ("collect", "running")
+    state.dispose()
+    return store
+
+
+def rows(store: SampleStore) -> dict[str, SourceReport]:
+    return {report.pool: report for report in store.sources()}
+
+
+def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path) -> None:
+    async def go(hostile: HostileTargets) -> None:
+        jobs = "".join(job(name.replace(" ", "_"), port) for name, port in hostile.ports.items())
+        plan = plan_of(settings_of(tmp_path, jobs))
+        store = SampleStore.open(tmp_path / "data" / "samples.db")
+        state = open_state(tmp_path / "data" / "state.db")
+        runner = Runner(store, state, SystemClock(), "me")
+        stop = asyncio.Event()
+        running = asyncio.create_task(runner.run(plan, stop, asyncio.Event(), None))
+        await asyncio.sleep(6)
+        stop.set()
+        await running
+        store.close()
+        state.dispose()
+
+    async def main() -> dict[str, int]:
+        async with HostileTargets() as hostile:
+            await go(hostile)
+            return hostile.requests
+
+    asyncio.run(main())
+    store = SampleStore.open(tmp_path / "data" / "samples.db")
+    reports = rows(store)
+    for name in GOOD:
+        assert reports[name].state == "up"
+        (up,) = store.select([named("up"), Matcher("job", "=", name)], 0, 2**53)
+        assert up.values.tolist() == [1.0] * len(up.values)
+        gaps = np.diff(up.timestamps)
+        assert len(gaps) >= 3
+        assert gaps.max() < 1_900, f"{name} missed a scrape: {gaps}"
+    down = {name: report for name, report in reports.items() if name not in GOOD}
+    assert {report.state for report in down.values()} == {"down"}
+    assert all(report.error for report in down.values())
+    store.close()
+
+
+def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with HostileTargets() as hostile:
+            good, gone = hostile.ports["good"], hostile.ports["gzip"]
+            first = plan_of(settings_of(tmp_path, job("stays", good) + job("goes", gone)))
+            second = plan_of(
+                settings_of(tmp_path, job("stays", good) + job("comes", hostile.ports["chunked"]))
+            )
+            answers = [second, SettingsError("prometheus.yml:1", "broken")]
+
+            def reload() -> Plan:
+                answer = answers.pop(0)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+
+            store = SampleStore.open(tmp_path / "data" / "samples.db")
+            state = open_state(tmp_path / "data" / "state.db")
+            runner = Runner(store, state, SystemClock(), "me")
+            stop, hangup = asyncio.Event(), asyncio.Event()
+            running = asyncio.create_task(runner.run(first, stop, hangup, reload))
+            await asyncio.sleep(1.6)
+            hangup.set()
+            await asyncio.sleep(1.6)
+            hangup.set()  # a broken file: the old configuration stays
+            await asyncio.sleep(1.0)
+            stop.set()
+            await running
+            store.close()
+            state.dispose()
+
+    asyncio.run(main())
+    store = SampleStore.open(tmp_path / "data" / "samples.db")
+    assert set(rows(store)) == {"stays", "comes"}
+    (ended,) = store.select([named("up"), Matcher("job", "=", "goes")], 0, 2**53)
+    assert is_stale(ended.values[-1:]).all()
+    (kept,) = store.select([named("up"), Matcher("job", "=", "stays")], 0, 2**53)
+    assert not is_stale(kept.values).any()
+    assert np.diff(kept.timestamps).max() < 1_900
+    assert store.select([named("up"), Matcher("job", "=", "comes")], 0, 2**53)
+    store.close()
+
+
+class Thermometer:
+    """A built-in collector for the test."""
+
+    name = "thermometer"
+    job = "t"
+
+    def collect(self):
+        return [Family("temp_celsius", "gauge", "help", (Sample("temp_celsius", (), 40.0),))]
+
+
+class Nothing:
+    name = "nothing"
+    job = "n"
+
+    def collect(self):
+        raise Unsupported("there is no such hardware")
+
+
+def built_in(collector: type, **settings) -> BuiltIn:
+    own = CollectorSettings(**settings)
+    return BuiltIn(collector.name, lambda _hostname, _exposed: collector(), lambda _settings: own)
+
+
+def test_collectors_warnings_and_discovery_errors_are_rows_too(tmp_path: Path) -> None:
+    missing = ", file_sd_configs: [{files: [absent/targets.json]}], kubernetes_sd_configs: [{role: pod}]"
+    settings = settings_of(tmp_path, "- {job_name: found" + missing + "}\n")
+    bad = tmp_path / "absent"
+    bad.mkdir()
+    (bad / "targets.json").write_text("{not json")
+    plan = plan_of(
+        settings,
+        built_in(Thermometer, interval="1s"),
+        built_in(Nothing),
+        replace(built_in(Thermometer, enabled=False), name="off"),
+    )
+
+    async def work(_hangup: asyncio.Event) -> None:
+        await asyncio.sleep(2.5)
+
+    store = run(tmp_path, plan, work)
+    found = {(report.kind, report.pool): report for report in store.sources()}
+    assert found["collector", "thermometer"].state == "up"
+    assert found["collector", "nothing"].note == "there is no such hardware"
+    assert ("collector", "off") not in found
+    assert "kubernetes_sd_configs" in found["config", "prometheus_config"].note
+    assert found["discovery", "found"].state == "down"
+    assert "targets.json" in found["discovery", "found"].instance
+    (temperature,) = store.select([named("temp_celsius")], 0, 2**53)
+    assert dict(temperature.labels)["instance"] == "me"
+    assert len(temperature.values) >= 2
+    store.close()
+
+
+def test_once_reads_every_source_one_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with HostileTargets() as hostile:
+            plan = plan_of(settings_of(tmp_path, job("good", hostile.ports["good"])), built_in(Thermometer))
+            store = SampleStore.open(tmp_path / "data" / "samples.db")
+            state = open_state(tmp_path / "data" / "state.db")
+            await Runner(store, state, SystemClock(), "me").once(plan)
+            assert hostile.requests == {"good": 1}
+            store.close()
+            state.dispose()
+
+    asyncio.run(main())
+    store = SampleStore.open(tmp_path / "data" / "samples.db")
+    assert [len(series.values) for series in store.select([named("up")], 0, 2**53)] == [1, 1]
+    store.close()

@@ -1,0 +1,15 @@
+"""Both databases may be opened, and so migrated, by threads of one process at the same time."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from db.engine import open_samples, open_state
+
+
+def test_threads_that_open_new_databases_do_not_disturb_each_other(tmp_path: Path) -> None:
+    def opened(number: int) -> None:
+        opener = open_samples if number % 2 else open_state
+        opener(tmp_path / f"{number % 4}.db").dispose()
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(opened, range(16)))
