@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 # First scrapes are spread, so that a large cluster's first pages do not all come in one burst.
 FIRST_SCRAPES_PER_SECOND = 50.0
-FINDINGS_EVERY_SECONDS = 5.0
+FINDINGS_EVERY_SECONDS = 1.0
 EXPORTERS_FIRST_SECONDS = 2.0
 Source = TypeVar("Source", TargetScraper, LocalCollector)
 
