@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import queries
 from app.widgets import notices
+from app.widgets.finding_list import KINDS, draw_findings
 from app.widgets.process_band import draw_processes
 from app.widgets.source_table import choose_sources, draw_sources
 from app.widgets.toolbar import toolbar
@@ -20,10 +21,12 @@ def page() -> None:
         notices.unreachable(error)
         return
     draw_processes(processes, now)
-    if not reports:
+    sources = [report for report in reports if report.kind not in KINDS]
+    if sources:
+        draw_sources(choose_sources(sources, now), now, queries.zone())
+    else:
         notices.empty(processes, now)
-        return
-    draw_sources(choose_sources(reports, now), now, queries.zone())
+    draw_findings([report for report in reports if report.kind in KINDS])
 
 
 st.fragment(page, run_every=view.every(queries.tick_seconds()))()

@@ -107,3 +107,38 @@ def test_processes_say_which_is_down_and_how_often_it_came_back(site, tmp_path):
     assert ":red[■] Restarting" in text
     assert "Collectors\nlast heard 1 s ago · restarted 3 times · ended by signal 9" in text
     assert "Web\npid 12 · started 1 min ago" in text
+
+
+def test_what_discovery_and_configuration_say_is_told_beside_the_table_and_not_counted(site):
+    broken = "**not** JSON: <b>line 1</b>"
+    site.store.write(
+        [],
+        [
+            report("vllm", "a:8000", NOW),
+            report(
+                "prometheus_config",
+                "1",
+                NOW,
+                kind="config",
+                note="prometheus.yml:7: 'remote_write' is not used",
+            ),
+            report("pool", "targets.json", NOW, kind="discovery", state="down", error=broken),
+            report(
+                "ollama",
+                "127.0.0.1:11434",
+                NOW,
+                kind="discovery",
+                state="unsupported",
+                note="exposes no metrics",
+            ),
+        ],
+    )
+    page = site.page("sources")
+    assert not page.exception
+    assert table(page)["instance"].tolist() == ["a:8000"]
+    assert "**1** of 1 up" in words(page)
+    texts = [text.value for text in page.text]
+    assert "prometheus.yml:7: 'remote_write' is not used" in texts
+    assert f"pool · targets.json: {broken}" in texts
+    assert "ollama · 127.0.0.1:11434: exposes no metrics" in texts
+    assert ":orange[▲] Not used" in markup(page)
