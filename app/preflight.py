@@ -1,52 +1,11 @@
-"""What has to be true before anything is started: the port is free and the data folder is nobody else's."""
+"""What has to be true before anything is started: the port is free."""
 
 import errno
-import fcntl
-import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-LOCK_FILE = "up.lock"
 
 
 class NotReady(Exception):
     """Nothing was started; str() is one sentence with the mend."""
-
-
-@contextmanager
-def claimed_folder(data: Path) -> Iterator[None]:
-    """Hold the data folder for one `strata up`; the kernel lets go of it however we end.
-
-    Raises NotReady when the folder cannot be written or another `strata up` holds it.
-    """
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        # Append: opening must not wipe the number of the one that holds it.
-        handle = (data / LOCK_FILE).open("a+", encoding="ascii")
-    except OSError as error:
-        raise NotReady(
-            f"the data folder {data} cannot be used: {error.strerror}; choose another with --data"
-        ) from error
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            handle.seek(0)
-            holder = handle.read(32).strip() or "unknown"
-            raise NotReady(
-                f"another strata up (pid {holder}) runs on the data folder {data}; "
-                "stop it, or choose another with --data"
-            ) from error
-        except OSError as error:  # a file system without locks
-            raise NotReady(
-                f"the data folder {data} cannot be locked: {error.strerror}; use a local disk"
-            ) from error
-        handle.truncate(0)
-        handle.write(str(os.getpid()))
-        handle.flush()
-        yield
 
 
 def check_port(host: str, port: int) -> None:

@@ -1,15 +1,11 @@
 """The collector process: opens the store, runs the sources, stops without losing what is in flight."""
 
 import asyncio
-import fcntl
 import logging
-import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from collectors.clock import SystemClock
@@ -21,7 +17,7 @@ from collectors.sources import Plan
 from collectors.types import CollectorError, Family
 from db.config_errors import SettingsError
 from db.engine import open_state
-from db.errors import StoreUnreachable
+from db.folder_claim import claimed_folder
 from db.processes import State
 from db.settings import Jobs, Settings, load_jobs
 from db.store import SampleStore
@@ -66,7 +62,7 @@ def run(
         return Plan(current, jobs if scrapes else Jobs((), ()), built_in, discover)
 
     first = plan(settings)  # bad configuration is told before anything is opened
-    with _only_collector(settings.data):
+    with claimed_folder(settings.data, "collect"):
         store = SampleStore.open(settings.samples_path)
         state = open_state(settings.state_path)
         try:
@@ -105,29 +101,3 @@ def _print(built_in: Sequence[BuiltIn]) -> int:
             failures += 1
     sys.stdout.write(render(families))
     return 1 if failures == len(built_in) and failures else 0
-
-
-@contextmanager
-def _only_collector(data: Path) -> Iterator[None]:
-    """Two collector processes on one folder would count everything twice. Raises StoreUnreachable."""
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        handle = (data / "collect.lock").open("a+")
-    except OSError as error:
-        raise StoreUnreachable(
-            f"{data}: cannot be written: {error.strerror}; choose another --data"
-        ) from error
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            handle.seek(0)
-            raise StoreUnreachable(
-                f"{data}: collector process {handle.read().strip() or '?'} already works on this folder; "
-                "stop it or choose another --data"
-            ) from error
-        handle.seek(0)
-        handle.truncate()
-        handle.write(str(os.getpid()))
-        handle.flush()
-        yield

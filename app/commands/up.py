@@ -26,12 +26,13 @@ def up(
     from app.children import ChildProcess
     from app.commands.failure import CommandError
     from app.commands.programs import command_line
-    from app.preflight import NotReady, check_port, claimed_folder
+    from app.preflight import NotReady, check_port
     from app.process_state import Recorder
     from app.readiness import Announcement, answers, page_url
     from app.signals import SignalInbox
     from app.supervise import Program, Supervisor, run
     from db.engine import open_samples, open_state
+    from db.folder_claim import claimed_folder
     from db.logs import configure
     from db.settings import load_jobs
 
@@ -59,7 +60,7 @@ def up(
         say=lambda text: print(text, file=sys.stdout, flush=True),
     )
     try:
-        with claimed_folder(settings.data), SignalInbox() as inbox:
+        with claimed_folder(settings.data, "up"), SignalInbox() as inbox:
             check_port(settings.web.host, settings.web.port)
             # Both are migrated here, once, before three processes would want to.
             open_samples(settings.samples_path).dispose()

@@ -1,21 +1,10 @@
 """What is checked before anything starts."""
 
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
-from app.preflight import NotReady, check_port, claimed_folder
-
-_HOLD = """
-import pathlib, sys
-from app.preflight import claimed_folder
-with claimed_folder(pathlib.Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from app.preflight import NotReady, check_port
 
 
 @pytest.fixture
@@ -54,34 +43,3 @@ def test_a_port_somebody_has_just_left_is_free():
 def test_an_address_of_another_machine_is_refused(host):
     with pytest.raises(NotReady, match=r"no address of this machine.*--host"):
         check_port(host, 8501)
-
-
-def test_a_second_up_on_one_folder_is_refused_with_the_holders_pid(tmp_path):
-    data = tmp_path / "new" / "data"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(NotReady, match=rf"pid {holder.pid}\).*--data"), claimed_folder(data):
-            pass
-        holder.kill()
-    with claimed_folder(data):  # however the holder ended
-        assert (data / "up.lock").read_text() == str(os.getpid())
-
-
-def test_children_do_not_inherit_the_claim(tmp_path):
-    with claimed_folder(tmp_path):
-        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        with claimed_folder(tmp_path):
-            pass
-    finally:
-        child.communicate(b"\n")
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
-    data = tmp_path / "file"
-    data.write_text("")
-    with pytest.raises(NotReady, match=r"data folder .*/file cannot be used: .*--data"), claimed_folder(data):
-        pass
