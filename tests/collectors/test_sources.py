@@ -1,11 +1,13 @@
 """Many sources at once: none waits for another, and a reload touches only what changed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from collectors.clock import SystemClock
 from collectors.enabled import BuiltIn
@@ -39,54 +41,44 @@ def job(name: str, *ports: int, more: str = "") -> str:
     return f"- {{job_name: {name}, static_configs: [{{targets: [{targets}]}}]{more}}}\n"
 
 
-def run(
-    folder: Path, plan: Plan, work: Callable[[asyncio.Event], Awaitable[None]], reload=None
-) -> SampleStore:
-    """Collect while `work` runs; it is given the event that stands for SIGHUP."""
+@asynccontextmanager
+async def collecting(folder: Path, plan: Plan, reload: Callable[[], Plan] | None = None):
+    """A collector process at work until the end of the block, which is given what stands for SIGHUP."""
     store = SampleStore.open(folder / "data" / "samples.db")
     state = open_state(folder / "data" / "state.db")
-
-    async def go() -> None:
-        runner = Runner(store, state, SystemClock(), "me")
-        stop, hangup = asyncio.Event(), asyncio.Event()
-        running = asyncio.create_task(runner.run(plan, stop, hangup, reload))
-        await work(hangup)
+    stop, hangup = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(Runner(store, state, SystemClock(), "me").run(plan, stop, hangup, reload))
+    try:
+        yield hangup
+    finally:
         stop.set()
         await running
+        (process,) = read_processes(state)
+        assert (process.name, process.state) == ("collect", "running")
+        state.dispose()
+        store.close()
 
-    asyncio.run(go())
-    (process,) = read_processes(state)
-    assert (process.name, process.state) == ("collect", "running")
-    state.dispose()
-    return store
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    """What the collector left, opened by another hand."""
+    opened = SampleStore.open(tmp_path / "data" / "samples.db")
+    yield opened
+    opened.close()
 
 
 def rows(store: SampleStore) -> dict[str, SourceReport]:
     return {report.pool: report for report in store.sources()}
 
 
-def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path) -> None:
-    async def go(hostile: HostileTargets) -> None:
-        jobs = "".join(job(name.replace(" ", "_"), port) for name, port in hostile.ports.items())
-        plan = plan_of(settings_of(tmp_path, jobs))
-        store = SampleStore.open(tmp_path / "data" / "samples.db")
-        state = open_state(tmp_path / "data" / "state.db")
-        runner = Runner(store, state, SystemClock(), "me")
-        stop = asyncio.Event()
-        running = asyncio.create_task(runner.run(plan, stop, asyncio.Event(), None))
-        await asyncio.sleep(6)
-        stop.set()
-        await running
-        store.close()
-        state.dispose()
-
-    async def main() -> dict[str, int]:
+def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path, store: SampleStore) -> None:
+    async def main() -> None:
         async with HostileTargets() as hostile:
-            await go(hostile)
-            return hostile.requests
+            jobs = "".join(job(name.replace(" ", "_"), port) for name, port in hostile.ports.items())
+            async with collecting(tmp_path, plan_of(settings_of(tmp_path, jobs))):
+                await asyncio.sleep(6)
 
     asyncio.run(main())
-    store = SampleStore.open(tmp_path / "data" / "samples.db")
     reports = rows(store)
     for name in GOOD:
         assert reports[name].state == "up"
@@ -98,17 +90,14 @@ def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path) -> None:
     down = {name: report for name, report in reports.items() if name not in GOOD}
     assert {report.state for report in down.values()} == {"down"}
     assert all(report.error for report in down.values())
-    store.close()
 
 
-def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path) -> None:
+def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path, store: SampleStore) -> None:
     async def main() -> None:
         async with HostileTargets() as hostile:
-            good, gone = hostile.ports["good"], hostile.ports["gzip"]
+            good, gone, new = (hostile.ports[name] for name in GOOD)
             first = plan_of(settings_of(tmp_path, job("stays", good) + job("goes", gone)))
-            second = plan_of(
-                settings_of(tmp_path, job("stays", good) + job("comes", hostile.ports["chunked"]))
-            )
+            second = plan_of(settings_of(tmp_path, job("stays", good) + job("comes", new)))
             answers = [second, SettingsError("prometheus.yml:1", "broken")]
 
             def reload() -> Plan:
@@ -117,23 +106,14 @@ def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path) -> No
                     raise answer
                 return answer
 
-            store = SampleStore.open(tmp_path / "data" / "samples.db")
-            state = open_state(tmp_path / "data" / "state.db")
-            runner = Runner(store, state, SystemClock(), "me")
-            stop, hangup = asyncio.Event(), asyncio.Event()
-            running = asyncio.create_task(runner.run(first, stop, hangup, reload))
-            await asyncio.sleep(1.6)
-            hangup.set()
-            await asyncio.sleep(1.6)
-            hangup.set()  # a broken file: the old configuration stays
-            await asyncio.sleep(1.0)
-            stop.set()
-            await running
-            store.close()
-            state.dispose()
+            async with collecting(tmp_path, first, reload) as hangup:
+                await asyncio.sleep(1.6)
+                hangup.set()
+                await asyncio.sleep(1.6)
+                hangup.set()  # a broken file: the old configuration stays
+                await asyncio.sleep(1.0)
 
     asyncio.run(main())
-    store = SampleStore.open(tmp_path / "data" / "samples.db")
     assert set(rows(store)) == {"stays", "comes"}
     (ended,) = store.select([named("up"), Matcher("job", "=", "goes")], 0, 2**53)
     assert is_stale(ended.values[-1:]).all()
@@ -141,7 +121,6 @@ def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path) -> No
     assert not is_stale(kept.values).any()
     assert np.diff(kept.timestamps).max() < 1_900
     assert store.select([named("up"), Matcher("job", "=", "comes")], 0, 2**53)
-    store.close()
 
 
 class Thermometer:
@@ -167,7 +146,7 @@ def built_in(collector: type, **settings) -> BuiltIn:
     return BuiltIn(collector.name, lambda _hostname, _exposed: collector(), lambda _settings: own)
 
 
-def test_collectors_warnings_and_discovery_errors_are_rows_too(tmp_path: Path) -> None:
+def test_collectors_warnings_and_discovery_errors_are_rows_too(tmp_path: Path, store: SampleStore) -> None:
     missing = ", file_sd_configs: [{files: [absent/targets.json]}], kubernetes_sd_configs: [{role: pod}]"
     settings = settings_of(tmp_path, "- {job_name: found" + missing + "}\n")
     bad = tmp_path / "absent"
@@ -180,10 +159,11 @@ def test_collectors_warnings_and_discovery_errors_are_rows_too(tmp_path: Path) -
         replace(built_in(Thermometer, enabled=False), name="off"),
     )
 
-    async def work(_hangup: asyncio.Event) -> None:
-        await asyncio.sleep(2.5)
+    async def main() -> None:
+        async with collecting(tmp_path, plan):
+            await asyncio.sleep(2.5)
 
-    store = run(tmp_path, plan, work)
+    asyncio.run(main())
     found = {(report.kind, report.pool): report for report in store.sources()}
     assert found["collector", "thermometer"].state == "up"
     assert found["collector", "nothing"].note == "there is no such hardware"
@@ -194,21 +174,16 @@ def test_collectors_warnings_and_discovery_errors_are_rows_too(tmp_path: Path) -
     (temperature,) = store.select([named("temp_celsius")], 0, 2**53)
     assert dict(temperature.labels)["instance"] == "me"
     assert len(temperature.values) >= 2
-    store.close()
 
 
-def test_once_reads_every_source_one_time(tmp_path: Path) -> None:
+def test_once_reads_every_source_one_time(tmp_path: Path, store: SampleStore) -> None:
     async def main() -> None:
         async with HostileTargets() as hostile:
             plan = plan_of(settings_of(tmp_path, job("good", hostile.ports["good"])), built_in(Thermometer))
-            store = SampleStore.open(tmp_path / "data" / "samples.db")
             state = open_state(tmp_path / "data" / "state.db")
             await Runner(store, state, SystemClock(), "me").once(plan)
             assert hostile.requests == {"good": 1}
-            store.close()
             state.dispose()
 
     asyncio.run(main())
-    store = SampleStore.open(tmp_path / "data" / "samples.db")
     assert [len(series.values) for series in store.select([named("up")], 0, 2**53)] == [1, 1]
-    store.close()
