@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Literal
 
 from collectors.clock import SystemClock
@@ -26,6 +29,8 @@ log = logging.getLogger(__name__)
 
 SCRAPE = "scrape"
 """The name under which `--only` means the scrape targets."""
+LEAVE_SECONDS = 3.5
+"""After a stop signal: a thread that hangs (a name server, a locked file) must not keep the process."""
 
 
 def run(
@@ -82,10 +87,22 @@ async def _serve(
         return
     stop, hangup = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_signal_handler(signal.SIGINT, stop.set)
+
+    def stop_soon() -> None:
+        stop.set()
+        Thread(target=_leave, name="leave", daemon=True).start()
+
+    loop.add_signal_handler(signal.SIGTERM, stop_soon)
+    loop.add_signal_handler(signal.SIGINT, stop_soon)
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
     await runner.run(plan, stop, hangup, reload)
+
+
+def _leave() -> None:
+    """End the process without waiting for its threads. Nothing acknowledged can be lost by it."""
+    time.sleep(LEAVE_SECONDS)
+    log.warning("something still hangs %g s after the stop; it is left behind", LEAVE_SECONDS)
+    os._exit(1)
 
 
 def _print(built_in: Sequence[BuiltIn]) -> int:

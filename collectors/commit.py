@@ -1,18 +1,21 @@
 """Groups what finishes within 200 ms into one durable commit, and keeps it when the store refuses.
 
 An append that is waiting here is not acknowledged. What the store refuses stays in order and is tried
-again; past a stated bound the oldest is dropped and its target begins a new order, said in the log.
+again; past a stated bound all of it is dropped and its targets begin new orders, said in the log. What the
+store can never take is found and left out, so that it costs its own source only.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from collectors.clock import Clock
 from db.errors import StoreError, WriteRefused
 from db.records import DenseAppend, MetricMetadata, SourceReport, SparseAppend
+from db.sources import SourceKey, source_key
 from db.store import SampleStore
 
 log = logging.getLogger(__name__)
@@ -25,6 +28,8 @@ HELD_BYTES = 256 * 1024 * 1024
 # Above this a page whose series are all new waits before it is read.
 ROOM_BYTES = 8 * 1024 * 1024
 _SERIES_BYTES = 1_200  # measured: the labels of a new DCGM series as tuples of strings
+# A page whose HELP changes at every scrape must not fill the memory; forgetting costs a few known rows.
+_METADATA_KNOWN = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,9 @@ class Committer:
         self._writing_bytes = 0
         self._room = asyncio.Event()
         self._arrived = asyncio.Event()
-        self._stopping = False
+        self._stop = asyncio.Event()
+        self._sources: frozenset[SourceKey] | None = None
+        self._sources_due = False
         self._known_metadata: set[MetricMetadata] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self.commits = 0
@@ -78,57 +85,107 @@ class Committer:
 
     def stop(self) -> None:
         """Let `run` commit what waits and return."""
-        self._stopping = True
+        self._stop.set()
         self._arrived.set()
+
+    async def retain_sources(self, keys: Collection[SourceKey]) -> None:
+        """These are all sources there are: forget the others' reports, those that still wait here, too."""
+        self._sources = frozenset(keys)
+        await self._retain_sources()
 
     async def run(self) -> None:
         """Commit until stopped. On a stop the last attempt is made without waiting."""
         retry = 0.0
         while True:
             await self._arrived.wait()
-            if not self._stopping:
-                await self._clock.sleep(retry or GROUP_SECONDS)
+            await self._pause(retry)
             self._arrived.clear()
             batch, self._waiting = self._waiting, []
             self._writing_bytes, self._waiting_bytes = self._waiting_bytes, 0
-            if batch and not await self._write(batch):
-                self._hold(batch)
+            if refused := await self._write(batch):
+                self._hold(refused)
                 retry = min(RETRY_LAST_SECONDS, retry * 2 or RETRY_FIRST_SECONDS)
             else:
                 retry = 0.0
-            batch.clear()
+                if self._sources_due:
+                    await self._retain_sources()
+            del batch, refused
             self._writing_bytes = 0
             self._room.set()
-            if self._stopping and (retry or not self._waiting):
+            if self._stop.is_set() and (retry or not self._waiting):
                 break
-            if self._waiting or self._stopping:
+            if self._waiting or self._stop.is_set():
                 self._arrived.set()
         self._thread.shutdown()
 
-    async def _write(self, batch: list[Scraped]) -> bool:
+    async def _pause(self, retry: float) -> None:
+        """Wait for what comes together, or for the next try; that one not past a stop."""
+        if self._stop.is_set():
+            return
+        if not retry:
+            await self._clock.sleep(GROUP_SECONDS)
+            return
+        stopped = asyncio.ensure_future(self._stop.wait())
+        slept = asyncio.ensure_future(self._clock.sleep(retry))
+        await asyncio.wait((stopped, slept), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        slept.cancel()
+
+    async def _write(self, batch: Sequence[Scraped]) -> Sequence[Scraped]:
+        """Commit the batch. Gives what the store refused and may take later: the end of the batch, or
+        nothing."""
+        if not batch:
+            return ()
+        try:
+            await self._commit(batch)
+        except WriteRefused as error:
+            log.error("samples are kept in memory: %s", error)
+            return batch
+        except Exception as error:  # noqa: BLE001 - one source's unfit samples must not cost the others theirs
+            if len(batch) == 1:
+                return await self._leave_out(batch[0], error)
+            middle = len(batch) // 2
+            refused = await self._write(batch[:middle])
+            return [*refused, *batch[middle:]] if refused else await self._write(batch[middle:])
+        return ()
+
+    async def _leave_out(self, scraped: Scraped, error: Exception) -> Sequence[Scraped]:
+        """Give up on what can never be stored, and say so where its samples would be missed."""
+        reason = f"its samples cannot be stored: {type(error).__name__}: {error}"[:300]
+        log.error("%s", reason, extra={"source": ascii(scraped.report and source_key(scraped.report))})
+        self.dropped += 1
+        if scraped.lost is not None:
+            scraped.lost()
+        if scraped.report is None or not (scraped.appends or scraped.metadata):
+            return ()
+        reason = reason.encode(errors="replace").decode()
+        return await self._write([Scraped((), replace(scraped.report, state="down", error=reason))])
+
+    async def _commit(self, batch: Sequence[Scraped]) -> None:
         metadata = [
             item for scraped in batch for item in scraped.metadata if item not in self._known_metadata
         ]
         appends = [append for scraped in batch for append in scraped.appends]
         # One row a source: of several reports in a batch the newest counts.
-        reports = {
-            (item.report.kind, item.report.pool, item.report.instance, item.report.url): item.report
-            for item in batch
-            if item.report is not None
-        }
+        reports = {source_key(item.report): item.report for item in batch if item.report is not None}
+        if self._sources is not None:
+            reports = {key: report for key, report in reports.items() if key in self._sources}
         loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(
-                self._thread, self._store.write, appends, list(reports.values()), metadata
-            )
-        except WriteRefused as error:
-            log.error("samples are kept in memory: %s", error)
-            return False
+        await loop.run_in_executor(self._thread, self._store.write, appends, list(reports.values()), metadata)
+        if len(self._known_metadata) > _METADATA_KNOWN:
+            self._known_metadata.clear()
         self._known_metadata.update(metadata)
         self.commits += 1
+
+    async def _retain_sources(self) -> None:
+        keys = self._sources or frozenset()
+        self._sources_due = not await self.in_writer(partial(self._retained, keys))
+
+    def _retained(self, keys: Collection[SourceKey]) -> bool:
+        self._store.retain_sources(keys)
         return True
 
-    def _hold(self, batch: list[Scraped]) -> None:
+    def _hold(self, batch: Sequence[Scraped]) -> None:
         self._waiting = [*batch, *self._waiting]
         sizes = [scraped.size_bytes() for scraped in self._waiting]
         self._waiting_bytes = sum(sizes)

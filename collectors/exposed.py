@@ -1,6 +1,8 @@
 """What scraped targets already report about this machine, so that its own collectors stay silent on it."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from threading import Lock
 
 from collectors.target_series import SeriesOrder
 
@@ -16,14 +18,22 @@ class _Reported:
     hosts: frozenset[str] = frozenset()
 
 
+_NOTHING = _Reported()
+
+
 @dataclass(slots=True)
 class Exposed:
-    """GPUs and hosts by the target that reports them. A target that fails reports nothing."""
+    """GPUs and hosts by the target that reports them. A target that fails reports nothing.
 
-    _by_target: dict[str, _Reported] = field(default_factory=dict)
-    _gpu_uuids: frozenset[str] = frozenset()
+    Written by page threads and the event loop, read by collectors in threads of their own. A target is any
+    object that stands for one scraper's life.
+    """
 
-    def update(self, target: str, order: SeriesOrder) -> None:
+    _by_target: dict[Hashable, _Reported] = field(default_factory=dict)
+    _all: _Reported = field(default_factory=_Reported)
+    _lock: Lock = field(default_factory=Lock)
+
+    def update(self, target: Hashable, order: SeriesOrder) -> None:
         """A page of this target was read, with these series."""
         uuids: set[str] = set()
         hosts: set[str] = set()
@@ -36,21 +46,27 @@ class Exposed:
                 hosts.add(dict(order.labels(index)).get("nodename", ""))
         self._set(target, _Reported(frozenset(uuids), frozenset(hosts - {""})))
 
-    def forget(self, target: str) -> None:
+    def forget(self, target: Hashable) -> None:
         """This target failed or is gone."""
         self._set(target, _Reported())
 
     def gpu_uuids(self) -> frozenset[str]:
         """UUIDs of the GPUs that some target reports."""
-        return self._gpu_uuids
+        return self._all.gpu_uuids
 
     def reports_host(self, nodename: str) -> bool:
         """Does some target report the host of this name?"""
-        return any(nodename in reported.hosts for reported in self._by_target.values())
+        return nodename in self._all.hosts
 
-    def _set(self, target: str, reported: _Reported) -> None:
-        if reported == self._by_target.get(target, _Reported()):
-            return
-        self._by_target[target] = reported
-        # Replaced as a whole: collectors read it from threads of their own.
-        self._gpu_uuids = frozenset().union(*(item.gpu_uuids for item in self._by_target.values()))
+    def _set(self, target: Hashable, reported: _Reported) -> None:
+        with self._lock:
+            if reported == self._by_target.get(target, _NOTHING):
+                return
+            self._by_target.pop(target, None)
+            if reported != _NOTHING:
+                self._by_target[target] = reported
+            # Replaced as a whole: readers take no lock.
+            self._all = _Reported(
+                frozenset().union(*(item.gpu_uuids for item in self._by_target.values())),
+                frozenset().union(*(item.hosts for item in self._by_target.values())),
+            )

@@ -5,6 +5,7 @@ scrape: the size is checked while reading and again while unpacking.
 """
 
 import asyncio
+import os
 import ssl
 import zlib
 from base64 import b64encode
@@ -20,6 +21,7 @@ USER_AGENT = "Strata/0.1"
 BODY_SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 _FRAMING = {"content-length", "transfer-encoding", "content-encoding"}
 _CHUNK_BYTES = 64 * 1024
+_GZIP = 31  # zlib's number for "a gzip member with any window"
 _KEEPALIVE_SECONDS = 120.0  # above the usual scrape intervals, so that connections are used again
 
 # prometheus/prometheus, config/config.go (ScrapeProtocolsHeaders)
@@ -141,7 +143,7 @@ async def fetch(
     except TimeoutError as error:
         raise FetchError(f"did not answer within {timeout_seconds:g} s") from error
     except aiohttp.ClientConnectorError as error:
-        raise FetchError(f"no connection: {_short(error.strerror or str(error.os_error))}") from error
+        raise FetchError(f"no connection: {_short(_system_reason(error.os_error))}") from error
     except aiohttp.ServerDisconnectedError as error:
         raise FetchError("closed the connection without an answer") from error
     except aiohttp.TooManyRedirects as error:
@@ -160,17 +162,18 @@ async def _read(content: aiohttp.StreamReader, headers: Mapping[str, str], limit
     encoding = headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("", "identity", "gzip"):
         raise FetchError(f"sent the page with Content-Encoding {_short(encoding)!r}; only gzip was offered")
-    unpack = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
+    unpack = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
     parts: list[bytes] = []
-    size = 0
+    size = received = 0
     while chunk := await content.read(_CHUNK_BYTES):
+        received += len(chunk)
         if unpack is not None:
             try:
-                chunk = unpack.decompress(chunk, limit - size + 1)
+                chunk, unpack = _unpack(unpack, chunk, limit - size + 1)
             except zlib.error as error:
                 raise FetchError("sent gzip that cannot be unpacked") from error
         size += len(chunk)
-        if size > limit:
+        if max(size, received) > limit:  # packed, too: gzip that unpacks to nothing may go on for ever
             raise FetchError(
                 f"the page is larger than {limit // 1024} KiB; raise body_size_limit if that is meant"
             )
@@ -178,6 +181,27 @@ async def _read(content: aiohttp.StreamReader, headers: Mapping[str, str], limit
     if unpack is not None and not unpack.eof:
         raise FetchError("sent gzip that ends too early")
     return b"".join(parts)
+
+
+def _unpack(unpack: "zlib._Decompress", packed: bytes, limit: int) -> tuple[bytes, "zlib._Decompress"]:
+    """The next bytes unpacked, up to `limit` of them, and what unpacks those after.
+
+    A gzip body may be several members, one after the other; anything else behind one is an error.
+    Raises zlib.error.
+    """
+    parts: list[bytes] = []
+    while packed and limit > 0:
+        if unpack.eof:
+            unpack = zlib.decompressobj(_GZIP)
+        parts.append(unpack.decompress(packed, limit))
+        limit -= len(parts[-1])
+        packed = unpack.unused_data
+    return b"".join(parts), unpack
+
+
+def _system_reason(error: OSError) -> str:
+    """The system's own words; asyncio puts the address into them, which the row already shows."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 def _short(text: str) -> str:

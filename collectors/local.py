@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from threading import Thread
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class FamilyOrder:
 
     def labels(self, index: int) -> Labels:
         name, pairs = self.keys[index]
-        return labels_from(pairs, name)
+        return labels_from(((key, _utf8(value)) for key, value in pairs), name)
 
 
 class LocalCollector:
@@ -52,9 +53,9 @@ class LocalCollector:
         self._clock = clock
         self._committer = committer
         self._stuck_seconds = stuck_seconds
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=collector.name)
         self._running: Future[list[Family]] | None = None
         self._order: FamilyOrder | None = None
+        instance = _utf8(instance)
         labels = labels_from({"job": collector.job, "instance": instance})
         self._series = TargetSeries(name=f"collector:{collector.name}", labels=labels)
         self.report = SourceReport(
@@ -114,23 +115,31 @@ class LocalCollector:
         appends = self._series.vanished(self._clock.now_ms())
         if appends:
             self._committer.submit(Scraped(appends, None))
-        self.close()
-
-    def close(self) -> None:
-        """Let its thread go; a reading that hangs is left behind."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _families(self) -> list[Family]:
         if self._running is not None and not self._running.done():
             raise CollectorError("the last reading has still not returned; the driver or a mount hangs")
-        self._running = self._thread.submit(lambda: list(self._collector.collect()))
-        waiting = asyncio.wrap_future(self._running)
+        self._running = running = Future[list[Family]]()
+        running.set_running_or_notify_cancel()
+        # A thread of its own, and a daemon: the interpreter's exit waits for those of an executor, and a
+        # driver call that hangs would keep the process from ending.
+        Thread(target=self._collect, args=(running,), name=self._collector.name, daemon=True).start()
+        waiting = asyncio.wrap_future(running)
         try:
             async with asyncio.timeout(self._stuck_seconds):
                 # Shielded: a reading that hangs cannot be cancelled, only waited for.
                 return await asyncio.shield(waiting)
         except TimeoutError as error:
             raise CollectorError(f"did not return within {self._stuck_seconds:g} s") from error
+        except asyncio.CancelledError:
+            waiting.cancel()  # the loop may be closed by the time it returns
+            raise
+
+    def _collect(self, running: "Future[list[Family]]") -> None:
+        try:
+            running.set_result(list(self._collector.collect()))
+        except BaseException as error:  # noqa: BLE001 - handed to the task that waits for it
+            running.set_exception(error)
 
     def _arrange(
         self, families: Sequence[Family]
@@ -157,8 +166,7 @@ class LocalCollector:
             error="",
             note=note,
         )
-        appends = self._series.vanished(at_ms) if self._order is not None else []
-        self._series.forget_order()
+        appends = self._series.vanished(at_ms)
         self._order = None
         self._committer.submit(Scraped(appends, self.report))
 
@@ -175,3 +183,8 @@ class LocalCollector:
         )
         appends = self._series.failed(at_ms, elapsed)
         self._committer.submit(Scraped(appends, self.report, (), self._series.forget_order))
+
+
+def _utf8(text: str) -> str:
+    """Names of devices and hosts are bytes to the kernel; what is not UTF-8 in them becomes "?"."""
+    return text.encode(errors="replace").decode()

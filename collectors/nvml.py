@@ -1,9 +1,10 @@
 """NVIDIA GPUs without an exporter: what NVML knows, published as dcgm-exporter (before 4.9) would.
 
 A GPU that a scraped target already exposes is left to it (`suppressed_uuids`), so that nothing is counted
-twice. One GPU that stops answering costs its own readings only: it is reported by `strata_gpu_up` 0 and the
-driver is opened again, which a reset GPU needs. MIG instances are rows beside their GPU's own row, as in the
-exporter: a sum over a family would count memory twice.
+twice; only the processes on it, which dcgm-exporter does not publish, still come from here. One GPU that
+stops answering costs its own readings only: it is reported by `strata_gpu_up` 0 and the driver is opened
+again, which a reset GPU needs. MIG instances are rows beside their GPU's own row, as in the exporter: a sum
+over a family would count memory twice.
 """
 
 import logging
@@ -104,7 +105,10 @@ class NvmlCollector:
             except GpuLost as error:
                 nameless[index] = str(error)
                 continue
-            if gpu is None or gpu.uuid in suppressed:
+            if gpu is None:
+                continue
+            if gpu.uuid in suppressed:
+                self._add_processes_alone(page, gpu, devices)
                 continue
             found.add(gpu.uuid)
             self._seen[gpu.uuid] = gpu
@@ -129,7 +133,8 @@ class NvmlCollector:
         families = page.families()
         if not families:
             raise NoData(
-                f"{count} GPU: each is exposed by a scraped target already, or hidden from this process"
+                f"{count} GPU: each is exposed by a scraped target already and runs nothing, or is hidden "
+                "from this process"
             )
         return families
 
@@ -180,6 +185,16 @@ class NvmlCollector:
             page.add_values(labels, instance.values)
             if reading.watches_xid:
                 page.add(XID_ERRORS, labels, self._xids.get((gpu.uuid, instance.instance_id), 0))
+            self._add_processes(page, gpu, instance, instance.processes)
+
+    def _add_processes_alone(self, page: "_Page", gpu: Gpu, devices: GpuDevices) -> None:
+        """What a scraped exporter leaves out of a GPU that it reports; that it is lost, it says itself."""
+        try:
+            reading = devices.read(gpu)
+        except GpuLost:
+            return
+        self._add_processes(page, gpu, None, reading.processes)
+        for instance in reading.instances:
             self._add_processes(page, gpu, instance, instance.processes)
 
     def _add_link_rate(

@@ -54,7 +54,8 @@ class Runner:
         self._retention_seconds = plan.settings.storage.retention
         committing = asyncio.create_task(self._committer.run())
         await self._sources.apply(plan)
-        chores = [asyncio.create_task(work) for work in (self._beat(), self._retain(), stop.wait())]
+        endless = (self._beat(), self._retain(), self._sources.broken(), stop.wait())
+        chores = [asyncio.create_task(work) for work in endless]
         reloading = asyncio.create_task(self._reload_on(hangup, reload))
         done, _ = await asyncio.wait([committing, reloading, *chores], return_when=asyncio.FIRST_COMPLETED)
         for task in (reloading, *chores):

@@ -91,7 +91,8 @@ class TargetScraper:
         self._tolerant: PageParser | None = None
         self._tolerant_scrapes = 0
         self._deviation = ""
-        self._metadata_of: object = None
+        self._announced: object = None
+        self._reading: asyncio.Future[_Read] | None = None
         self._series = TargetSeries(
             name=target.key,
             labels=target.labels,
@@ -129,11 +130,18 @@ class TargetScraper:
                 await world.room()
             if len(page.body) > _INLINE_BYTES:
                 loop = asyncio.get_running_loop()
-                read = await loop.run_in_executor(world.threads, self._read, page, at_ms, elapsed)
+                self._reading = loop.run_in_executor(world.threads, self._read, page, at_ms, elapsed)
+                # Shielded: the thread reads on when this task is cancelled, and `end` has to wait for it.
+                read = await asyncio.shield(self._reading)
             else:
                 read = self._read(page, at_ms, elapsed)
         except (FetchError, ParseError, LimitExceeded) as error:
             self._failed(at_ms, clock.monotonic() - started, str(error))
+            return
+        except Exception as error:  # a defect that one page brings to light must not end this target's task
+            log.exception("the scraper of %s is broken", self.target.url)
+            reason = f"Strata could not read this page: {type(error).__name__}: {error}"[:300]
+            self._failed(at_ms, clock.monotonic() - started, reason)
             return
         if self.report.state == "down":
             log.info("target answers again", extra={"job": self.target.job, "url": self.target.url})
@@ -150,8 +158,25 @@ class TargetScraper:
         self._submit(read.appends, read.metadata)
 
     def end(self) -> None:
-        """The target is gone from the configuration: end its series."""
-        self._world.exposed.forget(self.target.key)
+        """The target is gone from the configuration, and its task cancelled: end its series."""
+        if self._reading is not None and not self._reading.done():
+            self._reading.add_done_callback(self._end_after)
+        else:
+            self._end()
+
+    def close(self) -> None:
+        """The process ends, and the task is cancelled: a page that is still being read is left."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _end_after(self, reading: asyncio.Future[_Read]) -> None:
+        if not reading.cancelled() and reading.exception() is None:
+            # The order has grown by it: what ends it would not fit without.
+            self._world.submit(Scraped(reading.result().appends, None))
+        self._end()
+
+    def _end(self) -> None:
+        self._world.exposed.forget(self)
         appends = self._series.vanished(self._world.clock.now_ms())
         if appends:
             self._world.submit(Scraped(appends, None))
@@ -181,13 +206,11 @@ class TargetScraper:
     def _read(self, page: FetchedPage, at_ms: int, elapsed: float) -> _Read:
         """Parse and place a page. Raises ParseError or LimitExceeded."""
         parsed, note = self._parse(page)
-        before = self._series.order
         appends = self._series.scraped(parsed.layout, parsed.values, parsed.timestamps, at_ms, elapsed)
-        if before is not parsed.layout:
-            self._world.exposed.update(self.target.key, parsed.layout)
         metadata: tuple[MetricMetadata, ...] = ()
-        if self._metadata_of is not parsed.layout:
-            self._metadata_of = parsed.layout
+        if self._announced is not parsed.layout:
+            self._announced = parsed.layout
+            self._world.exposed.update(self, parsed.layout)
             metadata = tuple(
                 MetricMetadata(item.family, item.type, item.help, item.unit)
                 for item in parsed.layout.metadata
@@ -197,13 +220,18 @@ class TargetScraper:
             notes.append(
                 f"{self._series.duplicates} lines repeat a series of the same page; the first counts"
             )
+        if self._series.too_far_ahead:
+            notes.append(
+                f"{self._series.too_far_ahead} samples have timestamps more than 10 minutes ahead of this "
+                "machine's clock and are left out; timestamps are in milliseconds"
+            )
         return _Read(appends, len(parsed.values), metadata, "; ".join(item for item in notes if item))
 
     def _failed(self, at_ms: int, elapsed: float, reason: str) -> None:
         if self.report.state != "down" or self.report.error != reason:
             extra = {"job": self.target.job, "url": self.target.url, "reason": reason}
             log.warning("target could not be scraped", extra=extra)
-        self._world.exposed.forget(self.target.key)
+        self._world.exposed.forget(self)
         self.report = replace(
             self.report,
             state="down",
@@ -213,8 +241,8 @@ class TargetScraper:
             error=reason,
             note=self._note,
         )
-        # The page's mapping has to be announced anew once the target is back.
-        self._metadata_of = None
+        # What the page shows has to be announced anew once the target is back.
+        self._announced = None
         self._submit(self._series.failed(at_ms, elapsed), ())
 
     def _submit(
@@ -222,4 +250,9 @@ class TargetScraper:
         appends: list[DenseAppend] | list[DenseAppend | SparseAppend],
         metadata: tuple[MetricMetadata, ...],
     ) -> None:
-        self._world.submit(Scraped(appends, self.report, metadata, self._series.forget_order))
+        self._world.submit(Scraped(appends, self.report, metadata, self._lost))
+
+    def _lost(self) -> None:
+        """The store could not take a scrape."""
+        self._series.forget_order()
+        self._announced = None

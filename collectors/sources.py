@@ -16,7 +16,7 @@ from collectors.local_services import Found, LocalServices
 from collectors.scrape import ScrapeJob, ScrapeWorld, TargetScraper
 from collectors.targets import Target
 from db.records import SourceReport
-from db.scrape_settings import GlobalConfig
+from db.scrape_settings import GlobalConfig, ScrapeConfig
 from db.settings import Jobs, Settings
 from db.sources import SourceKey, source_key
 from db.store import SampleStore
@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 FIRST_SCRAPES_PER_SECOND = 50.0
 FINDINGS_EVERY_SECONDS = 1.0
 EXPORTERS_FIRST_SECONDS = 2.0
+# The fields of a job that say which targets it has; the rest is how they are scraped.
+_FINDING: dict[str, tuple[()]] = dict.fromkeys(
+    ("static_configs", "file_sd_configs", "http_sd_configs", "relabel_configs"), ()
+)
 Source = TypeVar("Source", TargetScraper, LocalCollector)
 
 
@@ -68,6 +72,12 @@ class Sources:
         self._told: set[str] = set()
         self._findings: tuple[SourceReport, ...] = ()
         self._watching: list[asyncio.Task[None]] = []
+        self._broken = asyncio.Event()
+
+    async def broken(self) -> bool:
+        """Waits until something that follows the targets ends by a defect. Raises RuntimeError then."""
+        await self._broken.wait()
+        raise RuntimeError("the targets are no longer followed; the log says why")
 
     async def apply(self, plan: Plan) -> None:
         """Run what the plan says; sources that it leaves as they are go on undisturbed."""
@@ -82,6 +92,8 @@ class Sources:
             asyncio.create_task(self._follow(plan, targets)),
             asyncio.create_task(self._report_findings(plan, targets)),
         ]
+        for task in self._watching:
+            task.add_done_callback(self._watcher_ended)
 
     async def once(self, plan: Plan) -> None:
         """Every source one time."""
@@ -93,8 +105,6 @@ class Sources:
         collectors = [self._collector(item, seconds) for item, seconds in _enabled(plan)]
         await asyncio.gather(*(collector.attempt() for collector in collectors))
         self._submit_findings(self._find(plan, targets))
-        for collector in collectors:
-            collector.close()
 
     async def close(self) -> None:
         """Stop everything; series are not ended, since the process will usually come back."""
@@ -104,8 +114,8 @@ class Sources:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for running in self._collectors.values():
-            running.source.close()
+        for scraper in self._scrapers.values():
+            scraper.source.close()
 
     def _target_set(self, plan: Plan) -> TargetSet:
         if not plan.discover:
@@ -136,7 +146,10 @@ class Sources:
 
     def _apply_targets(self, targets: Sequence[Target]) -> None:
         wanted = {target.key: target for target in targets}
-        for key in [key for key, held in self._scrapers.items() if wanted.get(key) != held.source.target]:
+        changed = [
+            key for key, held in self._scrapers.items() if not _same(wanted.get(key), held.source.target)
+        ]
+        for key in changed:
             running = self._scrapers.pop(key)
             running.task.cancel()
             running.source.end()
@@ -168,7 +181,10 @@ class Sources:
         await self._clock.sleep(delay)
         due = self._clock.monotonic()
         while True:
-            await source.attempt()
+            try:
+                await source.attempt()
+            except Exception:  # its next attempt may do better; the task's end would be silence for ever
+                log.exception("a source is broken", extra={"source": ascii(source_key(source.report))})
             seconds = source.wait_seconds
             late = self._clock.monotonic() - due
             due += seconds * max(1, -(-late // seconds))
@@ -194,7 +210,7 @@ class Sources:
         keys: set[SourceKey] = {source_key(item) for item in self._findings}
         keys.update(source_key(running.source.report) for running in self._scrapers.values())
         keys.update(source_key(running.source.report) for running in self._collectors.values())
-        await self._committer.in_writer(lambda: self._store.retain_sources(keys))
+        await self._committer.retain_sources(keys)
 
     def _submit_findings(self, findings: Sequence[SourceReport]) -> None:
         for finding in findings:
@@ -226,11 +242,28 @@ class Sources:
             self._told.add(text)
             log.info("%s", text)
 
+    def _watcher_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:  # without discovery there is an end
+            log.error("targets are no longer followed", exc_info=task.exception())
+            self._broken.set()
+
     async def _stop_watching(self) -> None:
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._watching = []
+
+
+def _same(wanted: Target | None, held: Target) -> bool:
+    """Would it be scraped as it is now? How it was found does not count: meta labels may change at every
+    refresh, and a job's other targets with every reload."""
+    if wanted is None or replace(wanted, discovered=held.discovered, config=held.config) != held:
+        return False
+    return wanted.config is held.config or _scraping(wanted.config) == _scraping(held.config)
+
+
+def _scraping(config: ScrapeConfig) -> ScrapeConfig:
+    return config.model_copy(update=_FINDING)
 
 
 def _enabled(plan: Plan) -> list[tuple[BuiltIn, float]]:

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from collectors.exposition import NO_TIMESTAMP
+from collectors.series_text import TEXT_GRAMMAR, read_series
 from collectors.types import Metadata
 from db.labels import METRIC_NAME, Labels, labels_from
 from db.nan import ABSENT, STALE, BoolArray, FloatArray, IntArray
@@ -26,6 +27,8 @@ REPORT_METRICS = (
 )
 # A new order is begun once this many slots hold ended series, and they are the larger part.
 _DEAD_SLOTS = 1_000
+# prometheus/prometheus, scrape/scrape.go (maxAheadTime). Retention would never reach such a sample.
+_AHEAD_MS = 600_000
 _ORDERS = itertools.count()
 
 
@@ -55,13 +58,13 @@ class LimitExceeded(Exception):
 
 @dataclass(slots=True)
 class _Mapping:
-    """Where the series of a page go. slots: int64[page], -1 where dropped; duplicates: how many lines
-    repeated a series that the page already had."""
+    """Where the series of a page go. slots: int64[page], -1 where dropped; kept: which are not;
+    first: which of them are not the repetition of a series that the page already had."""
 
     order: SeriesOrder
     slots: IntArray
     kept: BoolArray
-    duplicates: int
+    first: BoolArray
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class TargetSeries:
     """The series of one target or collector over its life.
 
     labels: the target's own (job, instance, ...). metric_relabel: maps a series' labels, None drops it.
+    duplicates, too_far_ahead: how many lines of the last page were left out for that.
     """
 
     name: str
@@ -78,9 +82,11 @@ class TargetSeries:
     metric_relabel: Callable[[dict[str, str]], dict[str, str] | None] | None = None
     limits: SeriesLimits = field(default_factory=SeriesLimits)
     duplicates: int = 0
+    too_far_ahead: int = 0
     _key: str = field(init=False)
     _length: int = 0
     _added: int = 0
+    _forget: bool = False
     _slot_of: dict[int, int] = field(default_factory=dict)
     _fresh: list[Labels] = field(default_factory=list)
     _mapping: _Mapping | None = None
@@ -106,15 +112,23 @@ class TargetSeries:
         values: float64[len(order.keys)]; timestamps: int64 ms, NO_TIMESTAMP where the page gives none.
         Raises LimitExceeded; then call `failed`.
         """
+        self._forget_if_told()
         appends: list[DenseAppend | SparseAppend] = []
         if self._is_crowded():
             appends.append(self._end_order(order, at_ms))
         mapping = self._map(order)
-        kept = mapping.kept
+        kept = mapping.first
+        repeated = mapping.kept & ~mapping.first
         own_time: BoolArray | None = None
+        self.too_far_ahead = 0
         if timestamps is not None and self.honor_timestamps:
-            own_time = kept & (timestamps != NO_TIMESTAMP)
-            kept = kept & ~own_time
+            # Repetitions, too: a page may give several samples of one series if each has its own time.
+            own_time = mapping.kept & (timestamps != NO_TIMESTAMP)
+            kept, repeated = kept & ~own_time, repeated & ~own_time
+            too_far_ahead = own_time & (timestamps > at_ms + _AHEAD_MS)
+            self.too_far_ahead = int(np.count_nonzero(too_far_ahead))
+            own_time = own_time & ~too_far_ahead
+        self.duplicates = int(np.count_nonzero(repeated))
         added, self._added = self._added, 0
         row = np.full(self._length, ABSENT)
         row[mapping.slots[kept]] = values[kept]
@@ -124,25 +138,40 @@ class TargetSeries:
         appends.append(self._row(row, present, at_ms, (1.0, duration_seconds, *counts)))
         if own_time is not None and timestamps is not None and own_time.any():
             at = np.flatnonzero(own_time)
-            labels = [self._final_labels(order.labels(int(index))) or () for index in at]
+            labels = [self._final_labels(order, index) or () for index in at.tolist()]
             appends.append(SparseAppend(labels, timestamps[at], values[at]))
         return appends
 
     def failed(self, at_ms: int, duration_seconds: float, samples: int = 0) -> list[DenseAppend]:
         """A scrape that failed: up = 0, and every series that was there has ended."""
+        self._forget_if_told()
         row, present = self._blank()
         return [self._row(row, present, at_ms, (0.0, duration_seconds, float(samples), 0.0, 0.0))]
 
     def vanished(self, at_ms: int) -> list[DenseAppend]:
-        """The target itself is gone: everything ends, the report series too."""
+        """The target itself is gone: everything ends, the report series too, and the order with them."""
+        self._forget_if_told()
         if self._length == 0:
             return []
         row, present = self._blank()
         row[: len(REPORT_METRICS)] = STALE
-        return [self._append(row, present, at_ms)]
+        append = self._append(row, present, at_ms, ends=True)
+        self._new_order()
+        return [append]
 
     def forget_order(self) -> None:
-        """Begin a new order with the next page: the store lost an append of the present one."""
+        """Begin a new order with the next page: the store lost an append of the present one.
+
+        Only noted here, since another thread may be placing a page at this moment.
+        """
+        self._forget = True
+
+    def _forget_if_told(self) -> None:
+        if self._forget:
+            self._forget = False
+            self._new_order()
+
+    def _new_order(self) -> None:
         self._key = self._new_key()
         self._length = 0
         self._slot_of = {}
@@ -152,8 +181,8 @@ class TargetSeries:
 
     @property
     def order(self) -> SeriesOrder | None:
-        """The page's order that was mapped last."""
-        return self._mapping.order if self._mapping is not None else None
+        """The page's order that was mapped last; None where the next page begins a new one."""
+        return None if self._forget or self._mapping is None else self._mapping.order
 
     def _blank(self) -> tuple[FloatArray, BoolArray]:
         self._reserve_report_slots()
@@ -164,18 +193,18 @@ class TargetSeries:
         present[: len(REPORT_METRICS)] = True
         return self._append(row, present, at_ms)
 
-    def _append(self, row: FloatArray, present: BoolArray, at_ms: int) -> DenseAppend:
+    def _append(self, row: FloatArray, present: BoolArray, at_ms: int, ends: bool = False) -> DenseAppend:
         before = np.flatnonzero(self._present)
         row[before[~present[before]]] = STALE
         self._present = present
         fresh, self._fresh = self._fresh, []
-        return DenseAppend(self._key, fresh, at_ms, row)
+        return DenseAppend(self._key, fresh, at_ms, row, ends)
 
     def _is_crowded(self) -> bool:
         """Do ended series fill most of the order?"""
         if self._mapping is None:
             return False
-        dead = self._length - len(REPORT_METRICS) - int(np.count_nonzero(self._mapping.kept))
+        dead = self._length - len(REPORT_METRICS) - int(np.count_nonzero(self._mapping.first))
         return dead > _DEAD_SLOTS and dead > self._length // 2
 
     def _end_order(self, order: SeriesOrder, at_ms: int) -> DenseAppend:
@@ -185,8 +214,8 @@ class TargetSeries:
         present = np.zeros(self._length, dtype=np.bool_)
         present[mapping.slots[mapping.kept]] = True
         present[: len(REPORT_METRICS)] = True
-        append = self._append(row, present, at_ms)
-        self.forget_order()
+        append = self._append(row, present, at_ms, ends=True)
+        self._new_order()
         return append
 
     def _reserve_report_slots(self) -> None:
@@ -208,14 +237,14 @@ class TargetSeries:
         if old is not None and old.order is order:
             return old
         known: dict[Hashable, int] = {}
-        if old is not None and old.duplicates == 0:
+        if old is not None:
             known = dict(zip(old.order.keys, old.slots.tolist(), strict=True))
         placed: list[Labels | int | None] = []
         kept = 0
         for index, key in enumerate(order.keys):
             slot = known.get(key)
             if slot is None:
-                labels = self._final_labels(order.labels(index))
+                labels = self._final_labels(order, index)
                 placed.append(labels)
                 kept += labels is not None
             else:
@@ -229,30 +258,29 @@ class TargetSeries:
         # Only now, with the page accepted, may the order grow.
         self._reserve_report_slots()
         slots = np.full(len(placed), -1, dtype=np.int64)
+        first = np.zeros(len(placed), dtype=np.bool_)
         taken: set[int] = set(range(len(REPORT_METRICS)))
-        duplicates = 0
         before = self._length
         for index, item in enumerate(placed):
             if item is None or item == -1:
                 continue
             slot = item if isinstance(item, int) else self._slot(item)
-            if slot in taken:
-                duplicates += 1  # the first of a page wins, as in Prometheus
-                continue
-            taken.add(slot)
             slots[index] = slot
-        self.duplicates = duplicates
+            if slot not in taken:  # the first of a page wins, as in Prometheus
+                taken.add(slot)
+                first[index] = True
         self._added = self._length - before
-        self._mapping = _Mapping(order, slots, slots >= 0, duplicates)
+        self._mapping = _Mapping(order, slots, slots >= 0, first)
         return self._mapping
 
-    def _final_labels(self, scraped: Labels) -> Labels | None:
+    def _final_labels(self, order: SeriesOrder, index: int) -> Labels | None:
         """Target labels, relabelling and label limits; None drops the series."""
-        merged = dict(scraped)
+        merged = dict(order.labels(index))
+        honored = merged.keys() | _emptied(order.keys[index]) if self.honor_labels else frozenset()
         for name, value in self.labels:
+            if name in honored:
+                continue
             if name in merged:
-                if self.honor_labels:
-                    continue
                 merged[_free_name(merged, name)] = merged[name]
             merged[name] = value
         if self.metric_relabel is not None:
@@ -270,7 +298,7 @@ class TargetSeries:
         limits = self.limits
         if limits.label_limit and len(labels) > limits.label_limit:
             raise LimitExceeded(
-                f"{dict(labels)[METRIC_NAME]} has {len(labels)} labels, more than label_limit "
+                f"{dict(labels)[METRIC_NAME][:80]} has {len(labels)} labels, more than label_limit "
                 f"{limits.label_limit}"
             )
         if not (limits.label_name_length_limit or limits.label_value_length_limit):
@@ -286,6 +314,14 @@ class TargetSeries:
                     f"the value of label {name[:80]!r} is longer than label_value_length_limit "
                     f"{limits.label_value_length_limit}"
                 )
+
+
+def _emptied(key: Hashable) -> frozenset[str]:
+    """Labels that a page gives as empty: with honor_labels they take the target's own away, which is how
+    Pushgateway says that a group has no instance."""
+    if not isinstance(key, str) or '""' not in key:
+        return frozenset()
+    return frozenset(name for name, value in read_series(key, 1, TEXT_GRAMMAR).pairs if not value)
 
 
 def _free_name(labels: dict[str, str], name: str) -> str:

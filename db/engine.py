@@ -9,10 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+)
 
-from db.errors import StoreError, StoreUnreachable, WriteRefused
+from db.errors import StoreError, StoreUnreachable, Unstorable, WriteRefused
 from db.migrate import SAMPLES, STATE, Schema, bring_up_to_date
 
 BUSY_TIMEOUT_MS = 5_000
@@ -21,6 +28,8 @@ BUSY_TIMEOUT_MS = 5_000
 BEGIN_OPTION = "strata_begin"
 OUTSIDE_TRANSACTIONS = {BEGIN_OPTION: ""}
 _IMMEDIATE = {BEGIN_OPTION: "BEGIN IMMEDIATE"}
+# What the driver says of the data themselves; the rest is about the file and may pass.
+_UNSTORABLE = (IntegrityError, DataError, ProgrammingError, InterfaceError)
 
 
 def open_samples(path: Path) -> Engine:
@@ -36,10 +45,12 @@ def open_state(path: Path) -> Engine:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """One write transaction. Raises WriteRefused; then nothing of it was stored."""
+    """One write transaction. Raises WriteRefused or Unstorable; then nothing of it was stored."""
     try:
         with engine.connect().execution_options(**_IMMEDIATE) as connection, connection.begin():
             yield connection
+    except _UNSTORABLE as error:
+        raise Unstorable(f"{engine.url.database}: cannot hold this: {error.orig}") from error
     except DatabaseError as error:
         raise WriteRefused(f"{engine.url.database}: {_sentence(error)}") from error
 
@@ -59,7 +70,7 @@ def _open_sqlite(path: Path, synchronous: str, schema: Schema) -> Engine:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnreachable(f"{path.parent}: cannot be created: {error.strerror}") from error
-    engine = create_engine(f"sqlite:///{path}")
+    engine = create_engine(URL.create("sqlite", database=str(path)))  # as text, "?" would end the path
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

@@ -6,6 +6,7 @@
     +-- StoreUnreachable   the file cannot be opened or is no database
     +-- NewerDatabase      written by a newer Strata
     +-- WriteRefused       a write was not taken (disk full, read-only); nothing of it was stored
+    +-- Unstorable         these data cannot be stored, however often it is tried; nothing of it was
     +-- BadMatcher         a label condition that cannot be evaluated
 """
 
@@ -24,6 +25,10 @@ class NewerDatabase(StoreError):
 
 class WriteRefused(StoreError):
     """Nothing of this write was stored; it may be tried again."""
+
+
+class Unstorable(StoreError):
+    """The fault is in what was to be written: trying again will not help."""
 
 
 class BadMatcher(StoreError):

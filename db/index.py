@@ -20,6 +20,7 @@ from db.regex import RegexError, compile_anchored
 _ROWS_BY_HASH = text(
     "SELECT id, hash, labels FROM series WHERE hash IN (SELECT value FROM json_each(:hashes))"
 )
+_PAIR = text("SELECT id FROM label_pair WHERE name = :name AND value = :value")
 _PAIRS = text(
     "SELECT p.id, p.name, p.value FROM json_each(:pairs) AS j "
     "JOIN label_pair AS p "
@@ -88,9 +89,16 @@ def intern_series(connection: Connection, series: Sequence[Labels]) -> IntArray:
 
 def _add_postings(connection: Connection, series: Sequence[tuple[int, Labels]]) -> None:
     wanted = {pair for _, labels in series for pair in labels}
+    # SQLite's JSON ends a string at U+0000, which a page may well hold.
+    odd = [pair for pair in wanted if "\0" in pair[0] or "\0" in pair[1]]
+    plain = list(wanted.difference(odd))
     pairs: dict[tuple[str, str], int] = {
-        (row.name, row.value): row.id for row in connection.execute(_PAIRS, {"pairs": _json(list(wanted))})
+        (row.name, row.value): row.id for row in connection.execute(_PAIRS, {"pairs": _json(plain)})
     }
+    for name, value in odd:
+        row = connection.execute(_PAIR, {"name": name, "value": value}).first()
+        if row is not None:
+            pairs[(name, value)] = row.id
     missing = sorted(wanted - pairs.keys())
     if missing:
         next_id = int(

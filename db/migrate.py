@@ -46,7 +46,7 @@ def bring_up_to_date(engine: Engine, path: Path, schema: Schema) -> None:
         from alembic.script import ScriptDirectory
 
         config = Config()
-        config.set_main_option("script_location", str(schema.scripts))
+        config.set_main_option("script_location", str(schema.scripts).replace("%", "%%"))
         config.set_main_option("path_separator", "os")
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if current is not None and current not in known:

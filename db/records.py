@@ -56,12 +56,14 @@ class DenseAppend:
     new_series: the series that this append adds at the end of the order. Appends of one key are written in
     the order in which they were made, none left out.
     values: float64[slots], slots = all series of the order so far; `db.nan.ABSENT` where there is no sample.
+    ends: no further append will name this order, so that the writer may forget it.
     """
 
     layout_key: str
     new_series: Sequence[Labels]
     timestamp_ms: int
     values: FloatArray
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

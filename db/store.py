@@ -11,8 +11,10 @@ from threading import Lock
 import numpy as np
 from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import DatabaseError
 
 from db.engine import OUTSIDE_TRANSACTIONS, open_samples, reading, writing
+from db.errors import StoreUnreachable, Unstorable
 from db.head import LayoutLengths, merge, read_newest, read_pieces, write_dense, write_sparse
 from db.index import load_labels, match_series
 from db.labels import Labels
@@ -64,8 +66,21 @@ class SampleStore:
     ) -> None:
         """Store everything in one transaction; when it returns, it is on disk.
 
-        Raises WriteRefused, and then nothing of it was stored and the same call may be repeated.
+        Raises WriteRefused, and then nothing of it was stored and the same call may be repeated; Unstorable
+        when repeating it cannot help.
         """
+        try:
+            self._write(appends, reports, metadata)
+        # Text that is not UTF-8, values that do not fit their order, numbers beyond int64.
+        except (ValueError, TypeError, OverflowError) as error:
+            raise Unstorable(str(error)) from error
+
+    def _write(
+        self,
+        appends: Sequence[DenseAppend | SparseAppend],
+        reports: Sequence[SourceReport],
+        metadata: Sequence[MetricMetadata],
+    ) -> None:
         dense = [append for append in appends if isinstance(append, DenseAppend)]
         with self._write_lock:
             with writing(self._engine) as connection:
@@ -81,6 +96,9 @@ class SampleStore:
                     connection.execute(insert(MetadataRow).on_conflict_do_nothing(), rows)
                 write_reports(connection, reports)
             self._lengths.known.update(layouts)
+            for append in dense:
+                if append.ends:
+                    self._lengths.known.pop(append.layout_key, None)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Series]:
         """Every matching series that has samples in [start_ms, end_ms] (both ends included), ordered by
@@ -135,14 +153,17 @@ class SampleStore:
     def generation(self) -> int:
         """A number that changes when any process commits to the file; for cache keys."""
         with self._generation_lock:
-            return int(self._watcher.execute(text("PRAGMA data_version")).scalar_one())
+            try:
+                return int(self._watcher.execute(text("PRAGMA data_version")).scalar_one())
+            except DatabaseError as error:
+                raise StoreUnreachable(f"{self._engine.url.database}: {error.orig}") from error
 
     def _labels_of(self, connection: Connection, ids: Collection[int]) -> dict[int, Labels]:
-        missing = [series_id for series_id in ids if series_id not in self._labels]
+        held = self._labels  # other threads may swap in another dict at any moment
+        missing = [series_id for series_id in ids if series_id not in held]
         if missing:
-            if len(self._labels) > _LABELS_CACHED:
-                self._labels = {}
-                missing = list(ids)
-            # A new dict, swapped in: other threads may be reading the old one.
-            self._labels = {**self._labels, **load_labels(connection, np.array(missing, dtype=np.int64))}
-        return self._labels
+            if len(held) > _LABELS_CACHED:
+                held, missing = {}, list(ids)
+            held = {**held, **load_labels(connection, np.array(missing, dtype=np.int64))}
+            self._labels = held
+        return held

@@ -4,7 +4,7 @@ from app.commands.options import ConfigFile, DataFolder, Host, Port, settings_fr
 
 
 def web(config: ConfigFile = None, data: DataFolder = None, host: Host = None, port: Port = None) -> int:
-    """Serve the pages and the HTTP API."""
+    """Serve the pages."""
     from app.server import serve
     from db.logs import configure
 

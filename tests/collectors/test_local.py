@@ -31,7 +31,7 @@ class Script:
         return [Family("temp_celsius", "gauge", "help", (Sample("temp_celsius", (("gpu", "0"),), turn),))]
 
 
-def run(folder: Path, collector: Script, turns: int, stuck_seconds: float = 5.0):
+def run(folder: Path, collector: Script, turns: int, stuck_seconds: float = 5.0, instance: str = "me"):
     """(reports after each turn, times and values of temp_celsius ("stale" where ended), up)."""
     store = SampleStore.open(folder / "samples.db")
 
@@ -39,13 +39,12 @@ def run(folder: Path, collector: Script, turns: int, stuck_seconds: float = 5.0)
         clock = FakeClock()
         committer = Committer(store, clock)
         committing = asyncio.create_task(committer.run())
-        local = LocalCollector(collector, "me", 5.0, clock, committer, stuck_seconds)
+        local = LocalCollector(collector, instance, 5.0, clock, committer, stuck_seconds)
         reports = []
         for _ in range(turns):
             clock.advance(1)
             await local.attempt()
             reports.append(local.report)
-        local.close()
         committer.stop()
         await committing
         return reports, local
@@ -86,6 +85,20 @@ def test_what_another_source_reports_ends_here(tmp_path: Path) -> None:
     assert [r.state for r in reports] == ["up", "suppressed", "up"]
     assert temperatures == [40.0, "stale", 42.0]
     assert up == [1.0, "stale", 1.0]
+
+
+def test_silence_after_a_failure_ends_what_the_failure_said(tmp_path: Path) -> None:
+    turns = Script(CollectFailed("driver hangs"), NoData("reported by an exporter"))
+    _, _, up, _, _ = run(tmp_path, turns, 2)
+    assert up == [0.0, "stale"]
+
+
+def test_names_that_are_not_utf_8_do_not_cost_the_collector_its_samples(tmp_path: Path) -> None:
+    odd = Family("m", "gauge", "h", (Sample("m", (("device", "eth\udce4"),), 1.0),))
+    reports, _, up, local, _ = run(tmp_path, Script(lambda: [odd]), 1, instance="h\udcff")
+    assert up == [1.0]
+    assert reports[0].instance == "h?"
+    assert local.report.state == "up"
 
 
 def test_a_failure_is_down_with_its_reason(tmp_path: Path) -> None:

@@ -224,12 +224,19 @@ def test_a_lost_gpu_makes_the_driver_be_opened_again_at_once_and_then_rarely():
     assert values(one.collect(), "strata_gpu_up") == [1, 1]
 
 
-def test_a_gpu_that_a_scraped_target_exposes_is_not_even_read():
+def test_of_a_gpu_that_a_scraped_target_exposes_only_the_processes_are_published():
     driver = FakeDriver(
         gpus=[gpu(0), gpu(1)],
         readings={
             "GPU-00000000": reading(
-                instances=(MigInstance(9, "1g.10gb", (FieldValue(GpuField.FB_USED_BYTES, MIB),), ()),),
+                instances=(
+                    MigInstance(
+                        9,
+                        "1g.10gb",
+                        (FieldValue(GpuField.FB_USED_BYTES, MIB),),
+                        (GpuProcess(2, "compute", 2 * MIB),),
+                    ),
+                ),
                 processes=(GpuProcess(1, "compute", MIB),),
             )
         },
@@ -238,15 +245,25 @@ def test_a_gpu_that_a_scraped_target_exposes_is_not_even_read():
     one = collector(driver, suppressed_uuids=lambda: frozenset(exposed))
     one.collect()
     exposed.add("GPU-00000000")
-    driver.read_uuids.clear()
     families = one.collect()
-    assert driver.read_uuids == ["GPU-00000001"]
-    assert {dict(sample.labels)["UUID"] for family in families for sample in family.samples} == {
-        "GPU-00000001"
+    names = {
+        family.name
+        for family in families
+        for sample in family.samples
+        if dict(sample.labels)["UUID"] == "GPU-00000000"
     }
+    assert names == {"strata_gpu_process_memory_bytes"}
+    assert [
+        (labels["pid"], labels.get("GPU_I_ID"), value)
+        for labels, value in samples(families, "strata_gpu_process_memory_bytes")
+    ] == [("1", None, MIB), ("2", "9", 2 * MIB)]
+    assert values(families, "strata_gpu_up") == [1]
     exposed.add("GPU-00000001")
+    assert [family.name for family in one.collect()] == ["strata_gpu_process_memory_bytes"]
+    driver.lost["GPU-00000000"] = driver.lost["GPU-00000001"] = "lost"  # which is the exporter's to say
     with pytest.raises(NoData, match="scraped target"):
         one.collect()
+    driver.lost.clear()
     exposed.clear()
     assert values(one.collect(), "strata_gpu_up") == [1, 1]
 

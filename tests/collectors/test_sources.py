@@ -12,7 +12,7 @@ import pytest
 from collectors.clock import SystemClock
 from collectors.enabled import BuiltIn
 from collectors.runner import Runner
-from collectors.sources import Plan
+from collectors.sources import FINDINGS_EVERY_SECONDS, Plan
 from collectors.types import Family, Sample, Unsupported
 from db.config_errors import SettingsError
 from db.engine import open_state
@@ -121,6 +121,56 @@ def test_a_reload_ends_what_went_and_leaves_the_rest_alone(tmp_path: Path, store
     assert not is_stale(kept.values).any()
     assert np.diff(kept.timestamps).max() < 1_900
     assert store.select([named("up"), Matcher("job", "=", "comes")], 0, 2**53)
+
+
+def test_a_target_goes_on_when_only_the_way_it_was_found_changed(tmp_path: Path, store: SampleStore) -> None:
+    def found(*ports: int, revision: str) -> str:
+        groups = ", ".join(
+            f"{{targets: ['127.0.0.1:{port}'], labels: {{__meta_revision: '{revision}'}}}}" for port in ports
+        )
+        return f"- {{job_name: j, static_configs: [{groups}]}}\n"
+
+    async def main() -> str:
+        async with HostileTargets() as hostile:
+            stays, comes, _ = (hostile.ports[name] for name in GOOD)
+            first = plan_of(settings_of(tmp_path, found(stays, revision="1")))
+            second = plan_of(settings_of(tmp_path, found(stays, comes, revision="2")))
+            async with collecting(tmp_path, first, lambda: second) as hangup:
+                await asyncio.sleep(1.4)
+                hangup.set()
+                await asyncio.sleep(2.4)
+            return f"127.0.0.1:{stays}"
+
+    instance = asyncio.run(main())
+    assert len(store.select([named("up")], 0, 2**53)) == 2
+    (kept,) = store.select([named("up"), Matcher("instance", "=", instance)], 0, 2**53)
+    assert not is_stale(kept.values).any()
+    assert np.diff(kept.timestamps).max() < 1_500
+
+
+class BrokenClock(SystemClock):
+    """Fails whoever follows the targets."""
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds == FINDINGS_EVERY_SECONDS:
+            raise ZeroDivisionError("a defect")
+        await super().sleep(seconds)
+
+
+def test_targets_that_are_no_longer_followed_end_the_process_loudly(tmp_path: Path, caplog) -> None:
+    plan = plan_of(settings_of(tmp_path, "- {job_name: j, scrape_interval: 5s}\n"))
+    samples = SampleStore.open(tmp_path / "data" / "samples.db")
+    state = open_state(tmp_path / "data" / "state.db")
+
+    async def main() -> None:
+        runner = Runner(samples, state, BrokenClock(), "me")
+        await asyncio.wait_for(runner.run(plan, asyncio.Event(), asyncio.Event(), None), 10)
+
+    with pytest.raises(RuntimeError, match="no longer followed"):
+        asyncio.run(main())
+    assert "a defect" in caplog.text
+    samples.close()
+    state.dispose()
 
 
 class Thermometer:

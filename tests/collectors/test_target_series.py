@@ -212,3 +212,74 @@ def test_an_unchanged_page_announces_nothing(target) -> None:
     assert second.new_series == []
     assert not is_absent(second.values).any()
     assert np.array_equal(second.values[len(REPORT_METRICS) :], [2.0])
+
+
+def test_an_empty_label_takes_the_targets_own_away_where_labels_are_honored(target) -> None:
+    """Pushgateway prints instance="" for a group without one (README, "About the job and instance label")."""
+    t = target(honor_labels=True)
+    t.page('pushed{instance="",job="batch"} 1\nplain{a=""} 2\n')
+    (pushed,) = t.store.select([named("pushed")], 0, 10**9)
+    assert pushed.labels == labels_from({"job": "batch"}, "pushed")
+    (plain,) = t.store.select([named("plain")], 0, 10**9)
+    assert plain.labels == labels_from(TARGET, "plain")
+
+
+def test_an_empty_label_is_no_label_where_labels_are_not_honored(target) -> None:
+    t = target()
+    t.page('a{instance=""} 1\n')
+    (series,) = t.store.select([named("a")], 0, 10**9)
+    assert series.labels == labels_from(TARGET, "a")
+
+
+def test_one_series_may_have_several_samples_if_each_has_its_own_time(target) -> None:
+    t = target()
+    for _ in range(2):
+        t.page("a 1 100\na 2 200\na 3 300\nb 5\nb 6\nb 7 50\n")
+    assert t.values("a") == [(100, 1.0), (200, 2.0), (300, 3.0)]
+    assert t.values("b") == [(50, 7.0), (1_000, 5.0), (2_000, 5.0)]
+    assert t.series.duplicates == 1
+    assert t.values("scrape_samples_post_metric_relabeling")[0] == (1_000, 6.0)
+
+
+def test_a_sample_far_in_the_future_is_left_out_as_prometheus_does(target) -> None:
+    t = target()
+    minutes = 60_000
+    t.page(f"near 1 {1_000 + 10 * minutes}\nfar 2 {1_001 + 10 * minutes}\nmost 3 {2**63 - 1}\nb 4\n")
+    assert t.values("near") == [(601_000, 1.0)]
+    assert t.store.select([named("far")], 0, 2**63 - 1) == []
+    assert t.store.select([named("most")], 0, 2**63 - 1) == []
+    assert t.values("b") == [(1_000, 4.0)]
+    assert t.series.too_far_ahead == 2
+    t.page("b 4\n")
+    assert t.series.too_far_ahead == 0
+
+
+def test_losing_an_append_while_a_page_is_placed_spoils_neither(target) -> None:
+    """The store tells of a loss from another thread than the one that places a page."""
+    t = target(
+        metric_relabel=lambda labels: (t.series.forget_order() if "late" in labels else None) or labels
+    )
+    t.page("a 1\n")
+    t.page('a 2\nb{late="1"} 2\n')
+    assert t.series.order is None
+    t.page("a 3\nb 3\n")
+    assert t.values("a") == [(1_000, 1.0), (2_000, 2.0), (3_000, 3.0)]
+
+
+def test_orders_that_ended_are_forgotten_and_go_with_their_last_row(target) -> None:
+    t = target()
+    t.page("a 1\n")
+    t.at_ms += 1_000
+    t.store.write(t.series.vanished(t.at_ms))
+    assert t.values("up") == [(1_000, 1.0), (2_000, "stale")]
+    assert t.series.vanished(t.at_ms) == []
+    t.page("a 2\n")
+    assert t.values("a") == [(1_000, 1.0), (2_000, "stale"), (3_000, 2.0)]
+    assert len(t.store._lengths.known) == 1
+    t.store.drop_older(3_000)
+    assert t.values("a") == [(3_000, 2.0)]
+    with t.store._engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM layout").scalar_one() == 1
+        assert connection.exec_driver_sql("SELECT count(*) FROM layout_slot").scalar_one() == 6
+    t.page("a 3\n")
+    assert t.values("a")[-1] == (4_000, 3.0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db.errors import BadMatcher, StoreUnreachable, WriteRefused
+from db.errors import BadMatcher, StoreUnreachable, Unstorable, WriteRefused
 from db.labels import Labels, labels_from
 from db.nan import ABSENT, NORMAL, NORMAL_BITS, STALE, STALE_BITS, has_bits
 from db.records import DenseAppend, Matcher, MetricMetadata, SourceReport, SparseAppend, named
@@ -68,7 +68,7 @@ def test_an_order_grows_and_older_rows_stay_readable(store: SampleStore) -> None
 
 
 def test_values_that_do_not_fit_the_order_are_refused_and_nothing_is_stored(store: SampleStore) -> None:
-    with pytest.raises(ValueError, match="2 values for 1 series"):
+    with pytest.raises(Unstorable, match="2 values for 1 series"):
         store.write([DenseAppend("t", [UP], 1_000, np.array([1.0, 2.0]))])
     assert store.select([], 0, 9_000) == []
     store.write([DenseAppend("t", [UP], 1_000, np.array([7.0]))])
