@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 # First scrapes are spread, so that a large cluster's first pages do not all come in one burst.
 FIRST_SCRAPES_PER_SECOND = 50.0
+# Attempts start together on this grid: waking up is a large part of what a small scrape costs.
+STARTS_EVERY_SECONDS = 0.1
 FINDINGS_EVERY_SECONDS = 1.0
 EXPORTERS_FIRST_SECONDS = 2.0
 # The fields of a job that say which targets it has; the rest is how they are scraped.
@@ -178,9 +180,10 @@ class Sources:
 
     async def _repeat(self, source: TargetScraper | LocalCollector, delay: float) -> None:
         """Attempt after attempt, each one interval after the last one's start; missed ones are left out."""
-        await self._clock.sleep(delay)
-        due = self._clock.monotonic()
+        due = self._clock.monotonic() + delay
+        due += -due % STARTS_EVERY_SECONDS
         while True:
+            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
             try:
                 await source.attempt()
             except Exception:  # its next attempt may do better; the task's end would be silence for ever
@@ -188,7 +191,6 @@ class Sources:
             seconds = source.wait_seconds
             late = self._clock.monotonic() - due
             due += seconds * max(1, -(-late // seconds))
-            await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
 
     async def _follow(self, plan: Plan, targets: TargetSet) -> None:
         version = targets.version
