@@ -20,6 +20,10 @@ tick = queries.tick_seconds()
 
 def bands() -> None:
     now = view.paused_at_ms or queries.now_ms()
+    with view.summary:
+        # Written in every run: later a fragment may write only where it wrote in the page's full run, and
+        # a page that is opened before the first sample has no line to show yet.
+        line = st.empty()
     try:
         reports = queries.sources()
         moment = queries.moment(reports, now)
@@ -35,7 +39,7 @@ def bands() -> None:
         return
     sign = summary_sign(moment.freshness, live=view.live)
     counts = [counted(len(hosts), "host"), counted(len(gpus), "GPU"), target_count(reports, now)]
-    with view.summary:
+    with line:
         draw_summary(sign, moment.newest_ms, now, counts)
     if moment.stale:
         notices.stale(moment.newest_ms, processes, now)
@@ -69,6 +73,5 @@ def chart() -> None:
             notices.unreachable(error)
 
 
-view.summary.empty()
 st.fragment(bands, run_every=view.every(tick))()
 st.fragment(chart, run_every=view.every(queries.CHART_TICK_SECONDS))()
