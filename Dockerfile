@@ -7,7 +7,7 @@ WORKDIR /srv/strata
 RUN python -m venv /opt/venv
 # Dependencies change rarely: a layer of their own, made from pyproject.toml alone.
 COPY pyproject.toml README.md LICENSE ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > /tmp/requirements.txt \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; print(*project['dependencies'], *project['optional-dependencies']['postgres'], sep='\n')" > /tmp/requirements.txt \
     && /opt/venv/bin/pip install --requirement /tmp/requirements.txt
 COPY alerts alerts
 COPY app app

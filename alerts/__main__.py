@@ -20,7 +20,7 @@ _log = logging.getLogger("alerts")
 
 def run(settings: Settings, *, once: bool) -> int:
     """Run until SIGTERM or SIGINT, or for one round; returns the exit status. Raises StoreError."""
-    state = open_state(settings.state_path)
+    state = open_state(settings.state_location)
     stop = Event()
 
     def on_stop(_signum: int, _frame: FrameType | None) -> None:

@@ -14,11 +14,13 @@ from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 from db.engine import open_state
+from db.held_samples import Held
 from db.processes import Process, beat, read_processes
 from db.records import Matcher, Series, SourceReport
 from db.store import SampleStore
 
 _T = TypeVar("_T")
+_Where = TypeVar("_Where", bound=Path | str)
 _numbers = count()
 
 
@@ -38,6 +40,7 @@ def wall_clock_ms() -> int:
 class PageContext:
     """store and processes may raise a `db.errors.StoreError`; pages then say "unreachable".
 
+    held: what the collector process keeps in memory because the store refuses it.
     zone: in which charts and clock times are shown.
     identity: tells one context from another in cache keys.
     """
@@ -46,18 +49,20 @@ class PageContext:
     processes: Callable[[], list[Process]]
     now_ms: Callable[[], int] = wall_clock_ms
     zone: tzinfo = UTC
+    held: Callable[[], Held | None] = lambda: None
     identity: int = field(default_factory=lambda: next(_numbers))
 
 
-class KeptOpen(Generic[_T]):
-    """Opens a database file on first use and keeps it, but notices when the file was replaced.
+class KeptOpen(Generic[_T, _Where]):
+    """Opens a database on first use and keeps it, but notices when its file was replaced.
 
     An open SQLite connection outlives its file: after a restored backup it would answer from the deleted
-    one for ever. A failed opening is tried again at the next use.
+    one for ever. A server's URL names no file; its connections are replaced as they break. A failed opening
+    is tried again at the next use.
     """
 
-    def __init__(self, path: Path, opener: Callable[[Path], _T], closer: Callable[[_T], None]) -> None:
-        self._path = path
+    def __init__(self, where: _Where, opener: Callable[[_Where], _T], closer: Callable[[_T], None]) -> None:
+        self._where = where
         self._opener = opener
         self._closer = closer
         self._lock = Lock()
@@ -71,7 +76,7 @@ class KeptOpen(Generic[_T]):
                     return self._opened[0]
                 self._closer(self._opened[0])
                 self._opened = None
-            handle = self._opener(self._path)
+            handle = self._opener(self._where)
             self._opened = handle, self._file()
             return handle
 
@@ -82,8 +87,10 @@ class KeptOpen(Generic[_T]):
                 self._opened = None
 
     def _file(self) -> tuple[int, int]:
+        if not isinstance(self._where, Path):
+            return 0, 0
         try:
-            status = self._path.stat()
+            status = self._where.stat()
         except OSError:
             return 0, 0
         return status.st_dev, status.st_ino
@@ -92,8 +99,8 @@ class KeptOpen(Generic[_T]):
 class ProcessBook:
     """Strata's own processes as they report themselves, in the state database."""
 
-    def __init__(self, path: Path) -> None:
-        self._state = KeptOpen(path, open_state, lambda engine: engine.dispose())
+    def __init__(self, where: Path | str) -> None:
+        self._state = KeptOpen(where, open_state, lambda engine: engine.dispose())
 
     def read(self) -> list[Process]:
         """Raises StoreError."""
@@ -107,7 +114,7 @@ class ProcessBook:
         self._state.close()
 
 
-def kept_samples(path: Path) -> KeptOpen[SampleStore]:
+def kept_samples(path: Path) -> KeptOpen[SampleStore, Path]:
     return KeptOpen(path, SampleStore.open, SampleStore.close)
 
 

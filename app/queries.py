@@ -22,6 +22,7 @@ from app.summaries.history import CHARTS, Band, History, Summary, draw_lines, hi
 from app.summaries.hosts import Host, summarise_hosts
 from app.summaries.targets import Target, summarise_targets
 from db.errors import StoreError
+from db.held_samples import Held
 from db.labels import METRIC_NAME
 from db.nan import IntArray
 from db.processes import Process
@@ -134,6 +135,11 @@ def sources() -> list[SourceReport]:
 def processes() -> list[Process]:
     """What Strata's own processes say about themselves. Raises StoreError."""
     return current().processes()
+
+
+def held() -> Held | None:
+    """What the collector process keeps in memory because the store refuses it."""
+    return current().held()
 
 
 def tick_seconds() -> float:

@@ -1,8 +1,9 @@
 """Groups what finishes within 200 ms into one durable commit, and keeps it when the store refuses.
 
 An append that is waiting here is not acknowledged. What the store refuses stays in order and is tried
-again; past a stated bound all of it is dropped and its targets begin new orders, said in the log. What the
-store can never take is found and left out, so that it costs its own source only.
+again, and the pages are told of it; past a stated bound all of it is dropped and its targets begin new
+orders, said in the log. What the store can never take is found and left out, so that it costs its own
+source only.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from collectors.clock import Clock
-from db.errors import StoreError, WriteRefused
+from db.errors import StoreError, StoreUnreachable, WriteRefused
+from db.held_samples import Held
 from db.records import DenseAppend, MetricMetadata, SourceReport, SparseAppend
 from db.sources import SourceKey, source_key
 from db.store import SampleStore
@@ -25,6 +27,8 @@ RETRY_FIRST_SECONDS = 0.5
 RETRY_LAST_SECONDS = 10.0
 # What may wait in memory while the store refuses: about a day of one box, minutes of a large cluster.
 HELD_BYTES = 256 * 1024 * 1024
+# What is caught up in one transaction: where little space came back, a part is better than nothing.
+PART_BYTES = 8 * 1024 * 1024
 # Above this a page whose series are all new waits before it is read.
 ROOM_BYTES = 8 * 1024 * 1024
 _SERIES_BYTES = 1_200  # measured: the labels of a new DCGM series as tuples of strings
@@ -54,10 +58,21 @@ def _series(append: DenseAppend | SparseAppend) -> Sequence[object]:
 class Committer:
     """One writer for all sources; `submit` from the event loop, `run` as its task."""
 
-    def __init__(self, store: SampleStore, clock: Clock, held_bytes: int = HELD_BYTES) -> None:
+    def __init__(
+        self,
+        store: SampleStore,
+        clock: Clock,
+        held_bytes: int = HELD_BYTES,
+        tell: Callable[[Held | None], None] | None = None,
+    ) -> None:
+        """tell: what waits because the store refused it, None once nothing does; may raise a StoreError."""
         self._store = store
         self._clock = clock
         self._held_bytes = held_bytes
+        self._tell = tell or (lambda _held: None)
+        self._held: Held | None = None
+        self._dropped_held = 0
+        self._refusal = ""
         self._waiting: list[Scraped] = []
         self._waiting_bytes = 0
         self._writing_bytes = 0
@@ -102,21 +117,31 @@ class Committer:
             self._arrived.clear()
             batch, self._waiting = self._waiting, []
             self._writing_bytes, self._waiting_bytes = self._waiting_bytes, 0
-            if refused := await self._write(batch):
+            if refused := await self._write_parts(batch):
                 self._hold(refused)
+                await self._tell_held()
                 retry = min(RETRY_LAST_SECONDS, retry * 2 or RETRY_FIRST_SECONDS)
             else:
                 retry = 0.0
+                if batch:  # an empty one says nothing about the store: all that waited was dropped
+                    await self._tell_nothing_held()
                 if self._sources_due:
                     await self._retain_sources()
             del batch, refused
             self._writing_bytes = 0
             self._room.set()
             if self._stop.is_set() and (retry or not self._waiting):
+                await self._end()
                 break
             if self._waiting or self._stop.is_set():
                 self._arrived.set()
         self._thread.shutdown()
+
+    async def _end(self) -> None:
+        if self._waiting:
+            log.error("%d scrapes that waited in memory end with this process", len(self._waiting))
+        if self._held is not None:
+            await self.in_writer(partial(self._tell, None))
 
     async def _pause(self, retry: float) -> None:
         """Wait for what comes together, or for the next try; that one not past a stop."""
@@ -131,6 +156,17 @@ class Committer:
         stopped.cancel()
         slept.cancel()
 
+    async def _write_parts(self, batch: Sequence[Scraped]) -> Sequence[Scraped]:
+        """Commit the batch, a large one in several transactions. Gives what the store refused, as _write."""
+        first, size = 0, 0
+        for index, scraped in enumerate(batch):
+            size += scraped.size_bytes()
+            if size >= PART_BYTES:
+                if refused := await self._write(batch[first : index + 1]):
+                    return [*refused, *batch[index + 1 :]]
+                first, size = index + 1, 0
+        return await self._write(batch[first:])
+
     async def _write(self, batch: Sequence[Scraped]) -> Sequence[Scraped]:
         """Commit the batch. Gives what the store refused and may take later: the end of the batch, or
         nothing."""
@@ -138,8 +174,9 @@ class Committer:
             return ()
         try:
             await self._commit(batch)
-        except WriteRefused as error:
+        except (WriteRefused, StoreUnreachable) as error:
             log.error("samples are kept in memory: %s", error)
+            self._refusal = str(error)
             return batch
         except Exception as error:  # noqa: BLE001 - one source's unfit samples must not cost the others theirs
             if len(batch) == 1:
@@ -194,10 +231,25 @@ class Committer:
         # Everything goes: what stays would be rows of orders whose beginning was dropped.
         gone, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self.dropped += len(gone)
+        self._dropped_held += len(gone)
         log.error("dropped %d scrapes: the store refused them for too long; see the errors above", len(gone))
         for scraped in gone:
             if scraped.lost is not None:
                 scraped.lost()
+
+    async def _tell_held(self) -> None:
+        now_ms = self._clock.now_ms()
+        since_ms = now_ms if self._held is None else self._held.since_ms
+        self._held = Held(
+            since_ms, now_ms, self._waiting_bytes, self._held_bytes, self._dropped_held, self._refusal
+        )
+        await self.in_writer(partial(self._tell, self._held))
+
+    async def _tell_nothing_held(self) -> None:
+        if self._held is not None:
+            log.info("the store takes samples again; what waited in memory is stored")
+            self._held, self._dropped_held = None, 0
+            await self.in_writer(partial(self._tell, None))
 
     async def in_writer(self, work: Callable[[], object]) -> object:
         """Run other work on the store between commits and give its result; a StoreError is logged."""

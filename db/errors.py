@@ -2,8 +2,8 @@
 
 ::
 
-    StoreError             root; str() is one sentence that names the file and the mend
-    +-- StoreUnreachable   the file cannot be opened or is no database
+    StoreError             root; str() is one sentence that names the file or server, and the mend
+    +-- StoreUnreachable   the file or server cannot be opened or read, or is no place for data
     +-- NewerDatabase      written by a newer Strata
     +-- WriteRefused       a write was not taken (disk full, read-only); nothing of it was stored
     +-- Unstorable         these data cannot be stored, however often it is tried; nothing of it was
@@ -16,7 +16,7 @@ class StoreError(Exception):
 
 
 class StoreUnreachable(StoreError):
-    """The database cannot be opened."""
+    """The database cannot be opened or read; trying again may help."""
 
 
 class NewerDatabase(StoreError):

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from db.config_errors import SettingsError, first_error
-from db.config_types import Count, Duration, Name, Section, Switch, format_duration
+from db.config_types import ByteSize, Count, Duration, Name, Section, Switch, format_duration
 from db.prometheus_config import load_prometheus_config
 from db.scrape_settings import GlobalConfig, ScrapeConfig, repeated_job
 from db.settings_layers import CONFIG_VARIABLE, Layer, merge
+from db.state_settings import StateUrl, absolute_state, refuse_literal_password, state_location
 from db.yaml_lines import KeyPath
 
 __all__ = ["FILE_NAME", "Jobs", "Settings", "SettingsError", "load_jobs", "load_settings"]
@@ -38,6 +39,12 @@ def _positive(seconds: float) -> float:
     if seconds <= 0:
         raise ValueError("has to be longer than 0s")
     return seconds
+
+
+def _not_nothing(size: int) -> int:
+    if size == 0:
+        raise ValueError("has to be more than 0; leave it empty for no limit")
+    return size
 
 
 UserPath = Annotated[Path, BeforeValidator(_user_path)]
@@ -81,9 +88,15 @@ class CollectorsSettings(Section):
 
 
 class StorageSettings(Section):
-    """How long samples are kept."""
+    """How long samples are kept, how much of the disk they may take, and where the state is.
+
+    state: a URL, which may hold a password when the environment gives it; None for a file beside the samples.
+    """
 
     retention: Interval = 15 * 86400.0
+    retention_size: Annotated[ByteSize, AfterValidator(_not_nothing)] | None = None
+    state: StateUrl | None = Field(default=None, repr=False)
+    state_password_file: UserPath | None = None
 
 
 class Settings(Section):
@@ -131,6 +144,14 @@ class Settings(Section):
         return self.data / "state.db"
 
     @property
+    def state_location(self) -> Path | str:
+        """What `db.engine.open_state` opens. A str is a server's URL and may hold a password: not for logs.
+
+        Raises SettingsError when the password's file cannot be read.
+        """
+        return state_location(self.storage.state, self.storage.state_password_file) or self.state_path
+
+    @property
     def discovers_local_services(self) -> bool:
         """Are the usual loopback ports tried? By default when nothing was configured to be scraped."""
         if self.discover is not None:
@@ -176,6 +197,7 @@ def load_settings(config: Path | None, overrides: Mapping[str, Any], environ: Ma
     layers = [from_line, from_environ]
     if path is not None:
         layers.append(Layer.of_file(path))
+        refuse_literal_password(layers[-1])
     merged: dict[str, Any] = {"data": str(default_data)}
     for layer in reversed(layers):
         merged = merge(merged, layer.data)
@@ -239,11 +261,11 @@ def _error(error: ValidationError, layers: list[Layer]) -> SettingsError:
 def _absolute_paths(settings: Settings, layers: list[Layer], environ: Mapping[str, str]) -> dict[str, Any]:
     """Paths and jobs with nothing left to fill in. Raises SettingsError."""
 
-    def owner(name: str) -> Layer | None:
-        return next((layer for layer in layers if layer.has((name,))), None)
+    def owner(*name: str) -> Layer | None:
+        return next((layer for layer in layers if layer.has(name)), None)
 
-    def base(name: str) -> Path:
-        layer = owner(name)
+    def base(*name: str) -> Path:
+        layer = owner(*name)
         return Path.cwd() if layer is None or layer.file is None else layer.file.parent.absolute()
 
     data = _from_home(settings.data, environ)
@@ -253,6 +275,13 @@ def _absolute_paths(settings: Settings, layers: list[Layer], environ: Mapping[st
     if settings.prometheus_config is not None:
         named = _from_home(settings.prometheus_config, environ)
         update["prometheus_config"] = base("prometheus_config") / named
+    storage: dict[str, Any] = {}
+    if settings.storage.state is not None:
+        storage["state"] = absolute_state(settings.storage.state, base("storage", "state"))
+    if settings.storage.state_password_file is not None:
+        named = _from_home(settings.storage.state_password_file, environ)
+        storage["state_password_file"] = base("storage", "state_password_file") / named
+    update["storage"] = settings.storage.model_copy(update=storage)
     source = owner("scrape_configs")
     if source is None:
         return update

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Debian programs that some tests need: installs the missing ones where it may (as root, or sudo without a
 # password), else goes on: those tests are then skipped by name, and say what to install.
+# Arguments: more of them, as program:package; `make bench` names its own.
 set -euo pipefail
 
 # program:package, as in tests/needs.py
@@ -9,8 +10,10 @@ wanted=(
   "promtool:prometheus"
   "prometheus-node-exporter:prometheus-node-exporter"
   "chromium:chromium"
+  "pg_ctlcluster:postgresql"
   "cc:gcc libc6-dev"
 )
+wanted+=("$@")
 
 missing=()
 for entry in "${wanted[@]}"; do
@@ -64,7 +67,7 @@ rm -f "$log"
 
 # Nor at the next boot: only what this run has installed.
 if [ -n "$own_policy" ] && [ -d /run/systemd/system ]; then
-  for unit in prometheus prometheus-node-exporter; do
+  for unit in prometheus prometheus-node-exporter postgresql victoria-metrics; do
     case " ${missing[*]} " in
       *" $unit "*) "${as_root[@]}" systemctl disable --quiet "$unit.service" 2>/dev/null || true ;;
     esac

@@ -10,6 +10,7 @@ PACKAGES = {
     "promtool": "prometheus",
     "prometheus-node-exporter": "prometheus-node-exporter",
     "chromium": "chromium",
+    "pg_ctlcluster": "postgresql",
     "cc": "gcc libc6-dev",
 }
 

@@ -1,6 +1,7 @@
 """`strata health PROCESS`: for a container's health check; hidden, since people have the Sources page."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,19 +37,21 @@ def health(
     import time
 
     from db.engine import open_state
+    from db.held_samples import read_held
     from db.processes import read_processes
 
+    where = settings.state_location
     # Opening creates the file: a check in the wrong folder must not leave one.
-    if not settings.state_path.exists():
-        raise CommandError(
-            f"{settings.state_path} does not exist; is {process.value} started with this --data?"
-        )
-    rows = {row.name: row for row in read_processes(open_state(settings.state_path))}
+    if isinstance(where, Path) and not where.exists():
+        raise CommandError(f"{where} does not exist; is {process.value} started with this --data?")
+    rows = {row.name: row for row in read_processes(open_state(where))}
     found = rows.get(process.value)
     if found is None or found.beat_ms is None:
         raise CommandError(f"{process.value} has never reported; is it started with the same --data?")
     now_ms = time.time_ns() // 1_000_000
-    if found.state != "running" or found.silent(now_ms):
+    # Where the disk is full it cannot write its beat, but says in another way that it goes on.
+    working = process is Watched.COLLECT and read_held(settings.data, now_ms) is not None
+    if not working and (found.state != "running" or found.silent(now_ms)):
         seconds = (now_ms - found.beat_ms) // 1000
         raise CommandError(f"{process.value} is {found.state} and last reported {seconds} s ago")
     return 0

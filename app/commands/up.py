@@ -64,7 +64,8 @@ def up(
             check_port(settings.web.host, settings.web.port)
             # Both are migrated here, once, before three processes would want to.
             open_samples(settings.samples_path).dispose()
-            recorder = Recorder(open_state(settings.state_path), now_ms=lambda: time.time_ns() // 1_000_000)
+            state = open_state(settings.state_location)
+            recorder = Recorder(state, now_ms=lambda: time.time_ns() // 1_000_000)
             supervisor = Supervisor(programs, spawn=ChildProcess, now=time.monotonic, changed=recorder)
             return run(supervisor, wait=inbox.wait, each_turn=announcement, terminal_lost=inbox.terminal_lost)
     except NotReady as error:

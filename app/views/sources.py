@@ -1,5 +1,7 @@
 """Every target and collector: does it answer, and if not, why; and Strata's own processes."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import queries
@@ -9,18 +11,27 @@ from app.widgets.process_band import draw_processes
 from app.widgets.source_table import choose_sources, draw_sources
 from app.widgets.toolbar import toolbar
 from db.errors import StoreError
+from db.processes import Process
 
 view = toolbar("Sources", queries.now_ms(), with_range=False)
 
 
 def page() -> None:
     now = view.paused_at_ms or queries.now_ms()
+    held = queries.held()
+    if held is not None:  # first: what is read below may fail for the same reason
+        notices.held_samples(held, now, queries.zone())
+    processes: Sequence[Process] = ()
     try:
-        processes, reports = queries.processes(), queries.sources()
+        processes = queries.processes()
+        draw_processes(processes, now)
+    except StoreError as error:
+        notices.unreadable_processes(error)
+    try:
+        reports = queries.sources()
     except StoreError as error:
         notices.unreachable(error)
         return
-    draw_processes(processes, now)
     sources = [report for report in reports if report.kind not in KINDS]
     if sources:
         draw_sources(choose_sources(sources, now), now, queries.zone())

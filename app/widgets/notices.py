@@ -1,13 +1,15 @@
 """Nothing to show has three reasons, and each is its own sentence: empty, stale, unreachable."""
 
 from collections.abc import Sequence
+from datetime import tzinfo
 
 import streamlit as st
 
-from app.widgets.numbers import lapse
+from app.widgets.numbers import bytes_text, clock_time, counted, lapse
 from app.widgets.process_band import COLLECTORS, TITLES, process_story, process_title
 from app.widgets.status import NO_DATA, STALE, Sign, process_sign, short
 from db.errors import StoreError
+from db.held_samples import Held
 from db.processes import Process
 
 
@@ -45,6 +47,28 @@ def unreachable(error: StoreError) -> None:
     notice(
         Sign("■", "Unreachable", "red"),
         "the samples file cannot be read, so nothing can be shown. This page keeps trying.",
+        [str(error)],
+    )
+
+
+def held_samples(held: Held, now_ms: int, zone: tzinfo) -> None:
+    """The store refuses samples: they wait in the collector process's memory."""
+    sentence = (
+        f"since {clock_time(held.since_ms, zone)} ({lapse(now_ms - held.since_ms)}) samples are kept in "
+        f"memory alone, {bytes_text(held.bytes)} of at most {bytes_text(held.bound_bytes)}. They are stored "
+        "as soon as what is said below is mended; beyond that bound, or when the collector process ends, "
+        "they are lost."
+    )
+    if held.dropped:
+        sentence += f" {counted(held.dropped, 'scrape')} had to be dropped already."
+    notice(Sign("■", "Not stored", "red"), sentence, [held.reason])
+
+
+def unreadable_processes(error: StoreError) -> None:
+    """The state cannot be read; the samples may be."""
+    notice(
+        Sign("■", "Unreachable", "red"),
+        "the state cannot be read, so Strata's own processes are not shown. This page keeps trying.",
         [str(error)],
     )
 

@@ -49,3 +49,14 @@ def test_the_former_one_is_closed(tmp_path):
     kept.close()
     kept.close()
     assert closed == ["1", "2"]
+
+
+def test_a_server_has_no_file_to_watch_and_is_opened_once():
+    opened = []
+    kept = KeptOpen(
+        "postgresql+psycopg://ada@db/strata", lambda url: opened.append(url) or url, opened.append
+    )
+    assert kept() == kept()
+    assert len(opened) == 1
+    kept.close()
+    assert len(opened) == 2

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from collectors.commit import Committer, Scraped
-from db.errors import WriteRefused
+from collectors.commit import PART_BYTES, Committer, Scraped
+from db.errors import StoreError, StoreUnreachable, WriteRefused
+from db.held_samples import Held
 from db.labels import labels_from
 from db.records import DenseAppend, MetricMetadata, SourceReport, named
 from db.store import SampleStore
@@ -18,8 +19,9 @@ UP = labels_from({}, "up")
 class RefusingStore:
     """The real store behind a door that is closed for the first writes."""
 
-    def __init__(self, store: SampleStore, refusals: int) -> None:
+    def __init__(self, store: SampleStore, refusals: int, refusal: type[StoreError]) -> None:
         self.store = store
+        self.refusal = refusal
         self.refusals = refusals
         self.batches: list[int] = []
         self.metadata: list[int] = []
@@ -27,7 +29,7 @@ class RefusingStore:
     def write(self, appends, reports, metadata) -> None:
         if self.refusals:
             self.refusals -= 1
-            raise WriteRefused("samples.db: the disk is full; free space on it")
+            raise self.refusal("samples.db: the disk is full; free space on it")
         self.batches.append(len(appends))
         self.metadata.append(len(metadata))
         self.store.write(appends, reports, metadata)
@@ -39,9 +41,9 @@ def scraped(at_ms: int, first: bool = False, state: str = "up", lost=None) -> Sc
     return Scraped([append], report, [MetricMetadata("up", "gauge", "help", "")], lost)
 
 
-def run(folder: Path, refusals: int, work, **options):
+def run(folder: Path, refusals: int, work, refusal: type[StoreError] = WriteRefused, **options):
     store = SampleStore.open(folder / "samples.db")
-    door = RefusingStore(store, refusals)
+    door = RefusingStore(store, refusals, refusal)
 
     async def go() -> Committer:
         committer = Committer(door, FakeClock(), **options)
@@ -100,6 +102,16 @@ def test_a_refused_batch_is_kept_in_order_and_tried_again(tmp_path: Path) -> Non
     assert committer.dropped == 0
 
 
+def test_a_store_that_cannot_be_read_while_it_is_written_costs_nothing_either(tmp_path: Path) -> None:
+    async def work(committer: Committer) -> None:
+        committer.submit(scraped(1, first=True))
+        await settle()
+
+    committer, _, times, _ = run(tmp_path, 2, work, refusal=StoreUnreachable)
+    assert times == [1]
+    assert committer.dropped == 0
+
+
 def test_a_stop_commits_what_waits(tmp_path: Path) -> None:
     async def work(committer: Committer) -> None:
         committer.submit(scraped(1, first=True))
@@ -139,3 +151,88 @@ def test_first_pages_wait_while_the_store_is_behind(tmp_path: Path) -> None:
 
     run(tmp_path, 0, work)
     assert order == ["room after 1"]
+
+
+class SmallStore:
+    """Takes so many writes; then there is no space."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.batches: list[int] = []
+
+    def write(self, appends, reports, metadata) -> None:
+        if not self.room:
+            raise WriteRefused("samples.db: the disk is full; free space on it")
+        self.room -= 1
+        self.batches.append(len(appends))
+
+
+def test_much_that_waited_is_caught_up_in_parts_so_that_a_little_space_stores_some() -> None:
+    store = SmallStore(room=3)
+    values = np.zeros(PART_BYTES // 8)  # one such scrape is a part
+
+    async def go() -> None:
+        committer = Committer(store, FakeClock())
+        for at in range(1, 6):
+            committer.submit(Scraped([DenseAppend("t#0", [], at, values)], None))
+        task = asyncio.create_task(committer.run())
+        await settle()
+        assert store.batches == [1, 1, 1]
+        store.room = 10
+        await settle()
+        committer.stop()
+        await task
+
+    asyncio.run(go())
+    assert store.batches == [1, 1, 1, 1, 1]
+
+
+def test_what_waits_is_told_at_every_try_and_that_nothing_does_once_it_is_stored(tmp_path: Path) -> None:
+    told: list[Held | None] = []
+
+    async def work(committer: Committer) -> None:
+        committer.submit(scraped(1, first=True))
+        await settle()
+
+    run(tmp_path, 2, work, tell=told.append)
+    first, second, last = told
+    assert (first.reason, first.dropped) == ("samples.db: the disk is full; free space on it", 0)
+    assert first.bytes == second.bytes > 0
+    assert first.since_ms == first.told_ms == second.since_ms < second.told_ms
+    assert last is None
+
+
+def test_what_was_dropped_is_told_until_something_is_stored_again(tmp_path: Path) -> None:
+    told: list[Held | None] = []
+
+    async def work(committer: Committer) -> None:
+        committer.submit(scraped(1, first=True))
+        committer.submit(scraped(2))
+        await settle()
+
+    run(tmp_path, 1, work, held_bytes=100, tell=told.append)
+    assert [(held.bytes, held.dropped) for held in told if held] == [(0, 2)]
+
+
+def test_that_it_cannot_be_told_costs_nothing_else(tmp_path: Path) -> None:
+    def full(held: Held | None) -> None:
+        raise WriteRefused("held.status: cannot be written")
+
+    async def work(committer: Committer) -> None:
+        committer.submit(scraped(1, first=True))
+        await settle()
+
+    _, _, times, _ = run(tmp_path, 2, work, tell=full)
+    assert times == [1]
+
+
+def test_a_process_that_ends_no_longer_holds_anything(tmp_path: Path, caplog) -> None:
+    told: list[Held | None] = []
+
+    async def work(committer: Committer) -> None:
+        committer.submit(scraped(1, first=True))
+        await settle()
+
+    run(tmp_path, 10**6, work, tell=told.append)
+    assert told[-1] is None
+    assert "1 scrapes that waited in memory end with this process" in caplog.text

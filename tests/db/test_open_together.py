@@ -3,7 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from db.engine import open_samples, open_state
+from sqlalchemy import text
+
+from db.engine import open_samples, open_state, reading
 
 
 def test_threads_that_open_new_databases_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -13,3 +15,12 @@ def test_threads_that_open_new_databases_do_not_disturb_each_other(tmp_path: Pat
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(opened, range(16)))
+
+
+def test_threads_that_open_a_new_state_together_find_it_whole(state_location: Path | str) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        engines = list(threads.map(lambda _: open_state(state_location), range(8)))
+    for engine in engines:
+        with reading(engine) as connection:
+            assert connection.execute(text("SELECT count(*) FROM process")).scalar_one() == 0
+        engine.dispose()

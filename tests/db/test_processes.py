@@ -7,8 +7,8 @@ from db.processes import SILENT_SECONDS, Process, beat, read_processes, report
 
 
 @pytest.fixture
-def state(tmp_path):
-    engine = open_state(tmp_path / "state.db")
+def state(state_location):
+    engine = open_state(state_location)
     yield engine
     engine.dispose()
 

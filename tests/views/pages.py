@@ -8,6 +8,7 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from app.context import PageContext, ProcessBook, install, kept_samples
+from db.held_samples import read_held
 from db.store import SampleStore
 
 NOW = 1_795_000_000_000
@@ -22,7 +23,14 @@ class Site:
         self._samples = kept_samples(folder / "samples.db")
         self.book = ProcessBook(folder / "state.db")
         self.now_ms = NOW
-        install(PageContext(self._samples, self.book.read, lambda: self.now_ms))
+        install(
+            PageContext(
+                self._samples,
+                self.book.read,
+                lambda: self.now_ms,
+                held=lambda: read_held(folder, self.now_ms),
+            )
+        )
 
     def page(self, name: str = "overview", **query: str) -> AppTest:
         test = AppTest.from_file(MAIN, default_timeout=30)
