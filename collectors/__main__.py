@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Thread
 from typing import Literal
 
@@ -15,13 +16,15 @@ from collectors.clock import SystemClock
 from collectors.enabled import BUILT_IN, BuiltIn
 from collectors.expose import render
 from collectors.exposed import Exposed
-from collectors.runner import Runner
+from collectors.maintenance import Maintenance
+from collectors.runner import Runner, keep_of
 from collectors.sources import Plan
 from collectors.types import CollectorError, Family
 from db.config_errors import SettingsError
 from db.engine import open_state
+from db.errors import WriteRefused
 from db.folder_claim import claimed_folder
-from db.processes import State
+from db.held_samples import HeldFile
 from db.settings import Jobs, Settings, load_jobs
 from db.store import SampleStore
 
@@ -69,19 +72,41 @@ def run(
     first = plan(settings)  # bad configuration is told before anything is opened
     with claimed_folder(settings.data, "collect"):
         store = SampleStore.open(settings.samples_path)
-        state = open_state(settings.state_path)
+        # Samples do not wait for a server that only holds the state.
+        state = open_state(settings.state_location, reachable=False)
+        held = HeldFile(settings.data)
         try:
-            asyncio.run(_serve(store, state, first, once, (lambda: plan(reload())) if reload else None))
+            _take_space(held)
+            _end_former_orders(store)
+            clock, log_to = SystemClock(), settings.log
+            keep = keep_of(settings)
+            maintenance = Maintenance(settings.data, state, clock, keep, log_to.format, log_to.level)
+            runner = partial(Runner, store, state, clock, socket.gethostname(), held, maintenance)
+            asyncio.run(_serve(runner, first, once, (lambda: plan(reload())) if reload else None))
         finally:
             store.close()
             state.dispose()
     return 0
 
 
+def _take_space(held: HeldFile) -> None:
+    try:
+        held.tell(None)
+    except WriteRefused as error:  # a disk that is full already: samples are kept in memory all the same
+        log.warning("%s", error)
+
+
+def _end_former_orders(store: SampleStore) -> None:
+    try:
+        store.end_orders()  # this process alone holds the folder: whoever wrote before is gone
+    except WriteRefused as error:
+        log.warning("%s", error)
+
+
 async def _serve(
-    store: SampleStore, state: State, plan: Plan, once: bool, reload: Callable[[], Plan] | None
+    new_runner: Callable[[], Runner], plan: Plan, once: bool, reload: Callable[[], Plan] | None
 ) -> None:
-    runner = Runner(store, state, SystemClock(), socket.gethostname())
+    runner = new_runner()
     if once:
         await runner.once(plan)
         return

@@ -5,35 +5,47 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from collectors.clock import Clock
 from collectors.commit import Committer
 from collectors.exposed import Exposed
 from collectors.fetch import new_session
+from collectors.maintenance import Maintenance
 from collectors.scrape import ScrapeWorld
 from collectors.sources import Plan, Sources
 from db.config_errors import SettingsError
 from db.errors import StoreError
+from db.held_samples import HeldFile
+from db.maintenance_process import Keep
 from db.processes import BEAT_SECONDS, State, beat
+from db.settings import Settings
 from db.store import SampleStore
 
 log = logging.getLogger(__name__)
 
 NAME = "collect"
-RETENTION_EVERY_SECONDS = 60.0
-RETENTION_PAUSE_SECONDS = 0.05
 
 
 class Runner:
-    """Everything that lives as long as the process. To be made and used inside one event loop."""
+    """Everything that lives as long as the process. To be made and used inside one event loop.
 
-    def __init__(self, store: SampleStore, state: State, clock: Clock, hostname: str) -> None:
-        self._store = store
+    held: where pages read what waits in memory while the store refuses it. maintenance: of the samples file,
+    when nobody else does it.
+    """
+
+    def __init__(
+        self,
+        store: SampleStore,
+        state: State,
+        clock: Clock,
+        hostname: str,
+        held: HeldFile | None = None,
+        maintenance: Maintenance | None = None,
+    ) -> None:
         self._state = state
         self._clock = clock
-        self._retention_seconds = 0.0
-        self._committer = Committer(store, clock)
+        self._maintenance = maintenance
+        self._committer = Committer(store, clock, tell=None if held is None else held.tell)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="page")
         self._session = new_session()
         self._world = ScrapeWorld(
@@ -51,10 +63,11 @@ class Runner:
         self, plan: Plan, stop: asyncio.Event, hangup: asyncio.Event, reload: Callable[[], Plan] | None
     ) -> None:
         """Collect until `stop`, then commit what is in flight; on `hangup` take over what `reload` gives."""
-        self._retention_seconds = plan.settings.storage.retention
         committing = asyncio.create_task(self._committer.run())
         await self._sources.apply(plan)
-        endless = (self._beat(), self._retain(), self._sources.broken(), stop.wait())
+        endless = [self._beat(), self._sources.broken(), stop.wait()]
+        if self._maintenance is not None:
+            endless.append(self._maintenance.run())
         chores = [asyncio.create_task(work) for work in endless]
         reloading = asyncio.create_task(self._reload_on(hangup, reload))
         done, _ = await asyncio.wait([committing, reloading, *chores], return_when=asyncio.FIRST_COMPLETED)
@@ -62,6 +75,7 @@ class Runner:
             task.cancel()
         await self._sources.close()
         await self._finish(committing)
+        await asyncio.gather(reloading, *chores, return_exceptions=True)  # the maintenance has a child to end
         for task in done:
             task.result()  # a chore that broke ends the process loudly; its supervisor restarts it
 
@@ -82,7 +96,8 @@ class Runner:
             except SettingsError as error:
                 log.error("the old configuration stays: %s", error)
                 continue
-            self._retention_seconds = plan.settings.storage.retention
+            if self._maintenance is not None:
+                self._maintenance.change(keep_of(plan.settings))
             await self._sources.apply(plan)
             log.info("configuration reloaded")
 
@@ -102,12 +117,7 @@ class Runner:
                 log.warning("the heartbeat could not be written: %s", error)
             await self._clock.sleep(BEAT_SECONDS)
 
-    async def _retain(self) -> bool:
-        while True:
-            cutoff_ms = self._clock.now_ms() - int(self._retention_seconds * 1000)
-            more = True
-            while more:
-                drop = partial(self._store.drop_older, cutoff_ms)
-                more = await self._committer.in_writer(drop) is True
-                await self._clock.sleep(RETENTION_PAUSE_SECONDS)
-            await self._clock.sleep(RETENTION_EVERY_SECONDS)
+
+def keep_of(settings: Settings) -> Keep:
+    """What the configuration says of keeping samples."""
+    return Keep(int(settings.storage.retention * 1000), settings.storage.retention_size)

@@ -125,7 +125,8 @@ class TargetSeries:
             # Repetitions, too: a page may give several samples of one series if each has its own time.
             own_time = mapping.kept & (timestamps != NO_TIMESTAMP)
             kept, repeated = kept & ~own_time, repeated & ~own_time
-            too_far_ahead = own_time & (timestamps > at_ms + _AHEAD_MS)
+            # Before 1970 is as wrong as far ahead: a page's 1e300 or a wrong unit.
+            too_far_ahead = own_time & ((timestamps > at_ms + _AHEAD_MS) | (timestamps < 0))
             self.too_far_ahead = int(np.count_nonzero(too_far_ahead))
             own_time = own_time & ~too_far_ahead
         self.duplicates = int(np.count_nonzero(repeated))

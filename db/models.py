@@ -1,6 +1,16 @@
 """Tables of the two databases: the samples file (SQLite only) and the state (SQLite or PostgreSQL)."""
 
-from sqlalchemy import BigInteger, Float, Index, Integer, LargeBinary, MetaData, String, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 # Alembic needs names for constraints that SQLite would leave unnamed.
@@ -40,20 +50,26 @@ class LabelPairRow(SamplesBase):
 
 
 class PostingRow(SamplesBase):
-    """Which series carry a label pair."""
+    """Which series carry a label pair: the ids with the same id >> 16, packed (`db.postings`). Rows with a
+    negative chunk are the values of a label as text, for regular expressions (`db.value_pages`)."""
 
     __tablename__ = "posting"
     __table_args__ = ({"sqlite_with_rowid": False},)
     pair_id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    series_id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    chunk: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    ids: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class LayoutRow(SamplesBase):
-    """A fixed series order of one target; only ever extended at its end."""
+    """A fixed series order of one target; only ever extended at its end.
+
+    ended: nobody appends to it any more.
+    """
 
     __tablename__ = "layout"
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
     key: Mapped[str] = mapped_column(String)
+    ended: Mapped[bool] = mapped_column(Boolean)
 
 
 class LayoutSlotRow(SamplesBase):
@@ -73,10 +89,7 @@ class HeadDenseRow(SamplesBase):
     """One scrape: float64 values, little-endian, in the layout's order. `seq` is the order of writing."""
 
     __tablename__ = "head_dense"
-    __table_args__ = (
-        Index("ix_head_dense_layout_ts", "layout_id", "ts"),
-        Index("ix_head_dense_ts", "ts"),
-    )
+    __table_args__ = (Index("ix_head_dense_layout_ts", "layout_id", "ts"),)
     seq: Mapped[int] = mapped_column(Integer, primary_key=True)
     layout_id: Mapped[int] = mapped_column(Integer)
     ts: Mapped[int] = mapped_column(BigInteger)
@@ -93,6 +106,101 @@ class HeadSparseRow(SamplesBase):
     ts_max: Mapped[int] = mapped_column(BigInteger)
     series_ids: Mapped[bytes] = mapped_column(LargeBinary)
     timestamps: Mapped[bytes] = mapped_column(LargeBinary)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class StoreStateRow(SamplesBase):
+    """One row that says how to read the others.
+
+    sealed_seq: head rows up to this one are in blocks and count no more. sealing_seq: the `ord` of blocks
+    that are being written and do not count yet. last_seq: given out at least up to here. next_series_id,
+    next_timeline_id: ids are never given twice. series_epoch rises when series were forgotten, places_version
+    when one got a place in a layout or a bundle.
+    """
+
+    __tablename__ = "store_state"
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    sealed_seq: Mapped[int] = mapped_column(BigInteger)
+    sealing_seq: Mapped[int | None] = mapped_column(BigInteger)
+    last_seq: Mapped[int] = mapped_column(BigInteger)
+    next_series_id: Mapped[int] = mapped_column(BigInteger)
+    next_timeline_id: Mapped[int] = mapped_column(BigInteger)
+    series_epoch: Mapped[int] = mapped_column(BigInteger)
+    places_version: Mapped[int] = mapped_column(BigInteger)
+
+
+class LoadRow(SamplesBase):
+    """The place of a bulk load in the order of writing: no sealing may reach across it."""
+
+    __tablename__ = "load"
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+
+
+class BundleRow(SamplesBase):
+    """Up to 64 series of one metric that are stored together; `size` of its places are given away."""
+
+    __tablename__ = "bundle"
+    __table_args__ = (Index("ix_bundle_group_id_metric", "group_id", "metric"),)
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    group_id: Mapped[int] = mapped_column(Integer)
+    metric: Mapped[str] = mapped_column(String)
+    size: Mapped[int] = mapped_column(Integer)
+
+
+class BundleMemberRow(SamplesBase):
+    """Where the blocks of a series are."""
+
+    __tablename__ = "bundle_member"
+    __table_args__ = (
+        Index("ix_bundle_member_bundle_id", "bundle_id"),
+        {"sqlite_with_rowid": False},
+    )
+    series_id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    bundle_id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    place: Mapped[int] = mapped_column(Integer)
+
+
+class BlockRow(SamplesBase):
+    """Samples of some series of one bundle in one window (`db.block_format`).
+
+    level: 0 sealed head, 1 two hours, 2 a day. window_ms: where its window begins; start_ms, end_ms: its
+    first and last sample. ord: its place in the order of writing. members: bit i = the bundle's place i.
+    lanes: bit i = lane i of its timeline.
+    """
+
+    __tablename__ = "block"
+    __table_args__ = (
+        # All that decides whether a block is read: looking at the rows would read a page of each.
+        Index(
+            "ix_block_bundle_id_window_ms",
+            *("bundle_id", "window_ms", "members", "start_ms", "end_ms", "ord", "timeline_id", "lanes"),
+        ),
+        Index("ix_block_level_window_ms", "level", "window_ms", "bundle_id", "ord"),
+        Index("ix_block_end_ms", "end_ms"),
+        Index("ix_block_timeline_id", "timeline_id"),
+        {"sqlite_autoincrement": True},  # readers remember blocks by id
+    )
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    bundle_id: Mapped[int] = mapped_column(Integer)
+    level: Mapped[int] = mapped_column(Integer)
+    window_ms: Mapped[int] = mapped_column(BigInteger)
+    start_ms: Mapped[int] = mapped_column(BigInteger)
+    end_ms: Mapped[int] = mapped_column(BigInteger)
+    ord: Mapped[int] = mapped_column(BigInteger)
+    members: Mapped[int] = mapped_column(BigInteger)
+    timeline_id: Mapped[int] = mapped_column(Integer)
+    lanes: Mapped[int] = mapped_column(BigInteger)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class TimelineRow(SamplesBase):
+    """Timestamp vectors that blocks share; lanes: bit i = it holds the vector of lane i."""
+
+    __tablename__ = "timeline"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    lanes: Mapped[int] = mapped_column(BigInteger)
     data: Mapped[bytes] = mapped_column(LargeBinary)
 
 

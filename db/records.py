@@ -6,6 +6,7 @@ from typing import Literal
 
 from db.labels import METRIC_NAME, Labels
 from db.nan import FloatArray, IntArray
+from db.series_set import SeriesSet
 
 MatchOperator = Literal["=", "!=", "=~", "!~"]
 SourceState = Literal["up", "down", "unsupported", "suppressed", "waiting"]
@@ -40,12 +41,26 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Latest:
+    """The newest sample of every series that has not ended. timestamps: int64[series], values:
+    float64[series]."""
+
+    series: SeriesSet
+    timestamps: IntArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class LatestSample:
     """The newest sample of a series that has not ended."""
 
     labels: Labels
     timestamp_ms: int
     value: float
+
+
+# Farther from 1970 no sample is stored: half of int64, so that no arithmetic on timestamps can overflow.
+FIRST_MS, LAST_MS = -(1 << 62), 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +83,37 @@ class DenseAppend:
 
 @dataclass(frozen=True, slots=True)
 class SparseAppend:
-    """Samples with timestamps of their own: page timestamps, backfill, probes, runs.
+    """Samples with timestamps of their own: page timestamps, remote-write, probes, runs.
 
-    Three parallel columns: series[n], timestamps int64[n] (ms UTC), values float64[n].
+    Parallel columns: timestamps int64[n] (ms UTC) and values float64[n]. index: int64[n], which of `series`
+    each sample belongs to; without it, sample i belongs to series[i].
+    """
+
+    series: Sequence[Labels]
+    timestamps: IntArray
+    values: FloatArray
+    index: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """A rectangle of samples: series that share their timestamps.
+
+    timestamps: int64[n], ms UTC, strictly increasing. values: float64[series, n]; `db.nan.ABSENT` where a
+    series has no sample at that time, staleness markers kept.
+    """
+
+    series: Sequence[Labels]
+    timestamps: IntArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a selector gives at every step of a grid.
+
+    timestamps: int64[steps], ms UTC. values: float64[series, steps]; `db.nan.ABSENT` where a series has no
+    sample within the lookback or has ended.
     """
 
     series: Sequence[Labels]

@@ -9,7 +9,7 @@ from app.widgets.status import RUNNING, process_sign, short
 from db.processes import Process
 
 COLLECTORS = "collect"
-TITLES = {COLLECTORS: "Collectors", "alert": "Alerts", "web": "Web"}
+TITLES = {COLLECTORS: "Collectors", "maintain": "Storage", "alert": "Alerts", "web": "Web"}
 CARD_WIDTH = 220
 
 

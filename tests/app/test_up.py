@@ -16,7 +16,7 @@ from app.commands.programs import command_line
 from db.engine import open_state
 from db.processes import Process, read_processes
 
-NAMES = {"alert", "collect", "web"}
+NAMES = {"alert", "collect", "maintain", "web"}
 
 
 class Up:
@@ -77,7 +77,7 @@ def up(tmp_path) -> Iterator[Up]:
 def test_from_the_command_to_a_clean_stop(up):
     assert up.wait_until_ready() == f"Strata is ready: http://127.0.0.1:{up.port}\n", up.log.read_text()
     assert (up.page(), up.page("/")) == (200, 200)
-    up.wait_for(lambda: all(row.beat_ms is not None for row in up.rows().values()))
+    up.wait_for(lambda: set(up.rows()) == NAMES and all(row.beat_ms for row in up.rows().values()))
     assert {(row.name, row.state, row.restarts) for row in up.rows().values()} == {
         (name, "running", 0) for name in NAMES
     }

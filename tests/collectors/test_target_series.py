@@ -8,6 +8,7 @@ import pytest
 from collectors.exposition import PageParser
 from collectors.target_series import REPORT_METRICS, LimitExceeded, SeriesLimits, TargetSeries
 from db.labels import Labels, labels_from
+from db.maintenance import Maintainer
 from db.nan import is_absent, is_stale
 from db.records import DenseAppend, Matcher, SparseAppend, named
 from db.store import SampleStore
@@ -266,7 +267,7 @@ def test_losing_an_append_while_a_page_is_placed_spoils_neither(target) -> None:
     assert t.values("a") == [(1_000, 1.0), (2_000, 2.0), (3_000, 3.0)]
 
 
-def test_orders_that_ended_are_forgotten_and_go_with_their_last_row(target) -> None:
+def test_orders_that_ended_are_forgotten_and_go_once_they_are_sealed(target) -> None:
     t = target()
     t.page("a 1\n")
     t.at_ms += 1_000
@@ -276,9 +277,11 @@ def test_orders_that_ended_are_forgotten_and_go_with_their_last_row(target) -> N
     t.page("a 2\n")
     assert t.values("a") == [(1_000, 1.0), (2_000, "stale"), (3_000, 2.0)]
     assert len(t.store._lengths.known) == 1
-    t.store.drop_older(3_000)
-    assert t.values("a") == [(3_000, 2.0)]
-    with t.store._engine.connect() as connection:
+    maintainer = Maintainer(t.store.engine)
+    maintainer.seal(t.at_ms, kept_ms=0)
+    maintainer.retain(0)
+    assert t.values("a") == [(1_000, 1.0), (2_000, "stale"), (3_000, 2.0)]
+    with t.store.engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM layout").scalar_one() == 1
         assert connection.exec_driver_sql("SELECT count(*) FROM layout_slot").scalar_one() == 6
     t.page("a 3\n")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from db.errors import BadMatcher, StoreUnreachable, Unstorable, WriteRefused
 from db.labels import Labels, labels_from
+from db.maintenance import Maintainer
 from db.nan import ABSENT, NORMAL, NORMAL_BITS, STALE, STALE_BITS, has_bits
-from db.records import DenseAppend, Matcher, MetricMetadata, SourceReport, SparseAppend, named
+from db.records import DenseAppend, Matcher, MetricMetadata, Slab, SourceReport, SparseAppend, named
 from db.store import SampleStore
 
 
@@ -158,13 +159,13 @@ def test_another_process_sees_what_was_acknowledged(store: SampleStore, tmp_path
 def test_a_refused_write_can_be_repeated(tmp_path: Path) -> None:
     store = SampleStore.open(tmp_path / "samples.db")
     append = DenseAppend("t", [UP], 1_000, np.array([1.0]))
-    with store._engine.connect() as connection:
+    with store.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
     try:
         with pytest.raises(WriteRefused, match="read-only"):
             store.write([append])
     finally:
-        with store._engine.connect() as connection:
+        with store.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA query_only=OFF")
     store.write([append])
     assert len(store.select([], 0, 9_000)) == 1
@@ -191,20 +192,6 @@ def test_metadata_and_sources_are_written_with_the_samples(store: SampleStore) -
     assert store.sources()[1].error == ""
     store.retain_sources([("collector", "host", "me", "")])
     assert [source.pool for source in store.sources()] == ["host"]
-
-
-def test_retention_deletes_old_rows_and_the_orders_that_lost_their_last_row(store: SampleStore) -> None:
-    for at in range(600):
-        store.write([DenseAppend("t", [UP] if at == 0 else [], at * 1_000, np.array([float(at)]))])
-    store.write([DenseAppend("old", [TEMP], 10, np.array([1.0]))])
-    store.write([SparseAppend([TEMP], np.array([20]), np.array([1.0]))])
-    reader = SampleStore(store._engine)  # a process that does not write "old"
-    batches = 1
-    while reader.drop_older(500_000):
-        batches += 1
-    assert batches == 2
-    assert [s.timestamps[0] for s in store.select([], 0, 10**9)] == [500_000]
-    store.write([DenseAppend("t", [], 700_000, np.array([1.0]))])  # the living order still takes rows
 
 
 SERIES = [series("m", i=str(index)) for index in range(6)]
@@ -260,3 +247,52 @@ def test_any_mix_of_writes_reads_like_one_dictionary(tmp_path_factory, steps) ->
     live = {labels: max(points.items()) for labels, points in expected.items()}
     assert newest == {labels: item for labels, item in live.items() if item[1] != STALE_BITS}
     store.close()
+
+
+def test_the_orders_of_a_process_that_was_killed_go_once_they_are_sealed(tmp_path: Path) -> None:
+    former = SampleStore.open(tmp_path / "samples.db")
+    former.write([DenseAppend("killed", [UP], 1_000, np.array([1.0]))])
+    former.close()
+    store = SampleStore.open(tmp_path / "samples.db")
+    store.write([DenseAppend("own", [TEMP], 1_000, np.array([2.0]))])
+    store.end_orders()
+    maintainer = Maintainer(store.engine)
+    maintainer.seal(10**9)
+    maintainer.retain(0)
+    with store.engine.connect() as connection:
+        kept = connection.exec_driver_sql("SELECT key FROM layout").scalars().all()
+    assert kept == ["own"]
+    store.write([DenseAppend("own", [], 2_000, np.array([3.0]))])
+    found = {item.labels: item.values.tolist() for item in store.select([], 0, 9_000)}
+    assert found == {UP: [1.0], TEMP: [2.0, 3.0]}
+    store.close()
+
+
+@pytest.mark.parametrize("at", [-(2**63), -(2**63) + 1, 2**63 - 1])
+def test_a_time_that_no_clock_has_is_refused_and_asking_for_all_time_is_not(
+    store: SampleStore, at: int
+) -> None:
+    store.write([SparseAppend([UP], np.array([5]), np.array([1.0]))])
+    for append in (
+        SparseAppend([UP], np.array([at]), np.array([2.0])),
+        DenseAppend("t", [TEMP], at, np.array([2.0])),
+    ):
+        with pytest.raises(Unstorable, match="farther from 1970"):
+            store.write([append])
+    with pytest.raises(Unstorable, match="farther from 1970"):
+        store.load([Slab([UP], np.array([at]), np.array([[2.0]]))])
+    for sealed in (False, True):
+        if sealed:
+            Maintainer(store.engine).seal(10**9)
+        (found,) = store.select([], -(2**63), 2**63 - 1)
+        assert found.values.tolist() == [1.0]
+
+
+def test_more_new_series_than_one_transaction_takes(store: SampleStore) -> None:
+    many = [series("m", i=str(index)) for index in range(9_000)]
+    store.write([DenseAppend("t", many, 1_000, np.arange(9_000.0))])
+    store.write([DenseAppend("t", [], 2_000, np.arange(9_000.0) + 1)])
+    found = store.latest_columns([named("m")], 2_000)
+    assert {dict(labels)["i"]: value for labels, value in zip(found.series, found.values, strict=True)} == {
+        str(index): index + 1.0 for index in range(9_000)
+    }

@@ -1,0 +1,100 @@
+"""The newest sample of a series, wherever it is: head row, later sparse row, block, another layout."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from db.labels import Labels
+from db.maintenance import Maintainer
+from db.nan import ABSENT, STALE
+from db.records import DenseAppend, Slab, SparseAppend
+from db.store import SampleStore
+from tests.db.stored_content import BEGIN, DAY, HOUR, gauges, scrape
+
+ONE, TWO, THREE = gauges(3)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = SampleStore.open(tmp_path / "samples.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def maintainer(tmp_path: Path):
+    opened = Maintainer.open(tmp_path / "samples.db")
+    yield opened
+    opened.close()
+
+
+def latest(store: SampleStore, at: int, lookback: int = 300_000) -> dict[Labels, tuple[int, float]]:
+    return {item.labels: (item.timestamp_ms, item.value) for item in store.latest([], at, lookback)}
+
+
+def dense(store: SampleStore, key: str, at: int, values: dict[Labels, float], order: list[Labels]) -> None:
+    fresh = [labels for labels in values if labels not in order]
+    order += fresh
+    row = np.array([values.get(labels, ABSENT) for labels in order], dtype=np.float64)
+    store.write([DenseAppend(key, fresh, at, row)])
+
+
+def test_a_load_at_the_time_of_the_newest_row_was_written_later(store: SampleStore) -> None:
+    dense(store, "a", BEGIN, {ONE: 1.0, TWO: 2.0}, [])
+    store.load([Slab([ONE], np.array([BEGIN]), np.array([[5.0]]))])
+    assert latest(store, BEGIN) == {ONE: (BEGIN, 5.0), TWO: (BEGIN, 2.0)}
+
+
+def test_a_row_that_was_written_later_for_an_earlier_time_does_not_win(store: SampleStore) -> None:
+    order: list[Labels] = []
+    dense(store, "a", BEGIN + 1_000, {ONE: 1.0}, order)
+    dense(store, "a", BEGIN, {ONE: 2.0}, order)
+    assert latest(store, BEGIN + 5_000) == {ONE: (BEGIN + 1_000, 1.0)}
+    assert latest(store, BEGIN + 500) == {ONE: (BEGIN, 2.0)}
+
+
+def test_two_rows_of_one_time_and_a_second_layout(store: SampleStore) -> None:
+    """The first layout's later row lacks the series, but its earlier one was written after the second."""
+    order: list[Labels] = []
+    dense(store, "b", BEGIN, {ONE: 2.0}, [])
+    dense(store, "a", BEGIN, {ONE: 1.0, TWO: 1.0}, order)
+    dense(store, "a", BEGIN, {TWO: 3.0}, order)
+    assert latest(store, BEGIN) == {ONE: (BEGIN, 1.0), TWO: (BEGIN, 3.0)}
+
+
+def test_a_series_that_moved_between_targets(store: SampleStore) -> None:
+    order: list[Labels] = []
+    dense(store, "a", BEGIN, {ONE: 1.0}, order)
+    dense(store, "b", BEGIN + 15_000, {ONE: 2.0}, [])
+    assert latest(store, BEGIN + 20_000) == {ONE: (BEGIN + 15_000, 2.0)}
+    dense(store, "a", BEGIN + 30_000, {ONE: STALE}, order)
+    assert latest(store, BEGIN + 30_000) == {}
+    assert latest(store, BEGIN + 29_999) == {ONE: (BEGIN + 15_000, 2.0)}
+
+
+def test_a_sparse_sample_after_the_newest_scrape(store: SampleStore) -> None:
+    dense(store, "a", BEGIN, {ONE: 1.0, TWO: 2.0}, [])
+    store.write([SparseAppend([TWO, THREE], np.array([BEGIN + 1, BEGIN - 1]), np.array([7.0, 8.0]))])
+    assert latest(store, BEGIN + 10) == {ONE: (BEGIN, 1.0), TWO: (BEGIN + 1, 7.0), THREE: (BEGIN - 1, 8.0)}
+
+
+def test_a_target_that_is_only_in_blocks_beside_one_in_the_head(
+    store: SampleStore, maintainer: Maintainer
+) -> None:
+    scrape(store, "a", [ONE], [BEGIN])
+    maintainer.seal(BEGIN + HOUR)
+    dense(store, "b", BEGIN + 60_000, {TWO: 2.0}, [])
+    assert latest(store, BEGIN + 60_000) == {ONE: (BEGIN, 0.0), TWO: (BEGIN + 60_000, 2.0)}
+    assert latest(store, BEGIN + 300_000) == {TWO: (BEGIN + 60_000, 2.0)}
+
+
+def test_a_backfill_ahead_of_the_head_is_seen(store: SampleStore, maintainer: Maintainer) -> None:
+    dense(store, "a", BEGIN, {ONE: 1.0}, [])
+    store.load([Slab([ONE], np.array([BEGIN + 5_000]), np.array([[9.0]]))])
+    assert latest(store, BEGIN + 5_000) == {ONE: (BEGIN + 5_000, 9.0)}
+    assert latest(store, BEGIN + 4_999) == {ONE: (BEGIN, 1.0)}
+    maintainer.seal(BEGIN + DAY)
+    maintainer.compact(BEGIN + 3 * DAY)
+    assert latest(store, BEGIN + 5_000) == {ONE: (BEGIN + 5_000, 9.0)}
+    assert latest(store, BEGIN + 4_999) == {ONE: (BEGIN, 1.0)}
