@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from app.commands.alert import alert
+from app.commands.backup import backup
 from app.commands.collect import collect
 from app.commands.failure import guarded
 from app.commands.health import health
+from app.commands.import_ import import_
 from app.commands.service import service
 from app.commands.up import up
 from app.commands.web import web
@@ -27,6 +29,8 @@ app.command()(collect)
 app.command()(alert)
 app.command()(web)
 app.command(hidden=True)(health)
+app.add_typer(import_, name="import")
+app.add_typer(backup, name="backup")
 app.add_typer(service, name="service")
 
 

@@ -23,10 +23,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web import bootstrap
 
+from app.api.remote_write import METHODS, RemoteWrite
 from app.context import PageContext, ProcessBook, install, kept_samples, wall_clock_ms
 from app.host_check import HostCheck
 from app.own_metrics import CONTENT_TYPE, RequestCount, exposition
 from db.errors import StoreError
+from db.held_samples import read_held
 from db.processes import BEAT_SECONDS
 from db.settings import Settings
 
@@ -53,10 +55,16 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
             error.strerror,
         )
         return 1
-    samples, processes = kept_samples(settings.samples_path), ProcessBook(settings.state_path)
-    context = PageContext(samples, processes.read, zone=settings.zone)
+    samples, processes = kept_samples(settings.samples_path), ProcessBook(settings.state_location)
+    context = PageContext(
+        samples,
+        processes.read,
+        zone=settings.zone,
+        held=lambda: read_held(settings.data, wall_clock_ms()),
+    )
     install(context)
-    site = Site(context, processes)
+    remote_write = RemoteWrite(samples, context.now_ms, host)
+    site = Site(context, processes, remote_write)
     guarded = HostCheck(site.requests, host, allowed_hosts)
     site.refused = lambda: guarded.refused
     _join_our_log()
@@ -76,15 +84,16 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
     try:
         server.run(sockets=sockets)
     finally:
+        remote_write.close()
         samples.close()
         processes.close()
     return 0 if server.started else 1
 
 
 class Site:
-    """The pages, /-/healthy, /-/ready and /metrics; `requests` is the ASGI application to serve."""
+    """The pages, /-/healthy, /-/ready, /metrics and /api; `requests` is the ASGI application to serve."""
 
-    def __init__(self, context: PageContext, processes: ProcessBook) -> None:
+    def __init__(self, context: PageContext, processes: ProcessBook, remote_write: RemoteWrite) -> None:
         self._context = context
         self._processes = processes
         self._started_ms = wall_clock_ms()
@@ -96,6 +105,7 @@ class Site:
                 Route("/-/healthy", self._healthy),
                 Route("/-/ready", self._ready),
                 Route("/metrics", self._metrics),
+                Route("/api/v1/write", remote_write.receive, methods=METHODS),
             ],
         )
         # The App has named its script by now, so that the configuration beside it is found.

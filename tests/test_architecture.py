@@ -46,6 +46,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "psutil": ("collectors",),
     "aiohttp": ("collectors",),
     "re2": ("db.regex",),
+    "cramjam": ("app.api.remote_write",),
     "sqlalchemy": ("db",),
     "alembic": ("db",),
     "yaml": ("db",),
