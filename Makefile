@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
-.PHONY: help up test lint bench clean
+.PHONY: help up test lint bench chaos clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test   install what the tests need and run them"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure"
+	@echo "make chaos  kills the store's processes 200 times, and tries a thousand random histories"
 	@echo "make clean  remove what these made"
 
 # One command a line and nothing after it: make then runs the program itself, and a signal reaches it.
@@ -31,7 +32,11 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-dev
+	@tests/install_programs.sh victoria-metrics:victoria-metrics
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+chaos: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 clean:
 	rm -rf $(VENV) *.egg-info build
