@@ -38,6 +38,11 @@ _HELD = (
     "SELECT DISTINCT bundle_id, window_ms FROM block "
     "WHERE level = ? AND window_ms BETWEEN ? AND ? AND ord <= ?"
 )
+# Days that several loads brought: each left blocks of its own.
+_REPEATED = (
+    "SELECT bundle_id, window_ms FROM block WHERE level = 2 AND window_ms <= ? AND ord <= ? "
+    "GROUP BY window_ms, bundle_id HAVING count(DISTINCT ord) > 1"
+)
 _GROUPS = "SELECT id, group_id FROM bundle WHERE id IN (SELECT value FROM json_each(?))"
 _INPUTS = (
     "SELECT id, ord, length(data), level FROM block "
@@ -66,10 +71,10 @@ def due(engine: Engine, now_ms: int, *, late: bool) -> list[Due]:
         sealed = read_state(connection).sealed_seq
         small = _held(connection, 0, (_FIRST_MS, window_over), sealed)
         middle = _held(connection, 1, (_FIRST_MS, day_over + DAY_MS - 1), sealed)
-        if not small and not middle:
-            return []
+        repeated = driver(connection).execute(_REPEATED, (day_over, sealed)).fetchall() if late else []
+        found.update((2, day, bundle_id) for bundle_id, day in repeated)
         times = [window_ms for _, window_ms in small | middle]
-        span = (min(times) // DAY_MS * DAY_MS, max(times))
+        span = (min(times, default=0) // DAY_MS * DAY_MS, max(times, default=-1))
         days = _held(connection, 2, span, sealed)
         windows_held = set() if late else _held(connection, 1, span, sealed)
         for bundle_id, window_ms in small | middle:
@@ -138,7 +143,7 @@ def _read(
     end_ms = work.window_ms + SPANS_MS[work.level]
     bounds = (bundle_id, work.window_ms, end_ms, work.level, state.sealed_seq)
     inputs = connection.exec_driver_sql(_INPUTS, bounds).fetchall()
-    if all(row[3] == work.level for row in inputs):
+    if all(row[3] == work.level for row in inputs) and len({row[1] for row in inputs}) < 2:
         return [], [], 0
     members = connection.exec_driver_sql(_MEMBERS, (bundle_id,)).fetchall()
     places = np.array([row[0] for row in members], dtype=np.int64)

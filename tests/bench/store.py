@@ -51,7 +51,7 @@ that process up to a labelled DataFrame; each of its answers was equal to Promet
 else. VictoriaMetrics was asked with nocache=1. Peers: Prometheus {prometheus}, VictoriaMetrics {victoria} of
 Debian, one connection each.
 
-Bulk: two hours of data a round, arrays in memory until they are durable (ours), remote-write of
+Bulk: eight hours of data a round, arrays in memory until they are durable (ours), remote-write of
 {samples_a_request} samples of every series a request, encoded in advance (peers). Live: the same, one sample
 of every series; ours is one synchronous=FULL transaction, the peers do not sync a request. Sustained: without
 a pause, ours with sealing every {live_steps} commits by the writer itself. Each store waits until the servers

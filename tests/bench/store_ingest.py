@@ -18,8 +18,8 @@ from tests.bench.store_peers import Connection, Peer
 from tests.bench.store_report import Row, timed
 from tests.bench.store_wire import WriteRequest
 
-# What a bulk round writes: the two hours that a sealed block holds.
-WINDOW_STEPS = 2 * STEPS_PER_HOUR
+# What a bulk round writes: bulk loads bring long stretches.
+WINDOW_STEPS = 8 * STEPS_PER_HOUR
 SAMPLES_A_REQUEST = 6
 # The last five minutes come as scrapes, so that the newest samples are where a live store has them.
 LIVE_STEPS = 20
@@ -49,7 +49,7 @@ class Rivals:
 
 
 def load(rivals: Rivals) -> Row:
-    """Everything but the last five minutes; a round is two hours of data, median of the rounds."""
+    """Everything but the last five minutes; a round is eight hours of data, median of the rounds."""
     data = rivals.data
     message = WriteRequest(data.series, SAMPLES_A_REQUEST)
     speeds: list[list[float]] = [[], [], []]

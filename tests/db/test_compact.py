@@ -169,3 +169,19 @@ def test_a_missing_timeline_is_damage_too(store: SampleStore, maintainer: Mainta
         connection.exec_driver_sql("DELETE FROM timeline")
     with pytest.raises(StoreUnreachable, match="its timestamps are missing"):
         store.select([], 0, FAR)
+
+
+def test_loads_of_one_day_become_one_block(store: SampleStore) -> None:
+    third = DAY // 3
+    for part in range(3):
+        times = np.arange(BEGIN + part * third, BEGIN + (part + 1) * third, 15_000)
+        store.load([Slab(gauges(4), times, np.arange(4.0 * len(times)).reshape(4, -1))])
+    before = content(store)
+    maintainer = Maintainer(store.engine)
+    maintainer.seal(BEGIN + 2 * DAY)
+    assert count(maintainer, "block") == 3
+    maintainer.compact(BEGIN + 2 * DAY, late=False)
+    assert count(maintainer, "block") == 3
+    maintainer.compact(BEGIN + 2 * DAY)
+    assert column(maintainer, "SELECT level FROM block") == [2]
+    assert content(store) == before
