@@ -24,6 +24,7 @@ from tests.bench.store_apart import in_a_process, memory_mb, stored_bytes
 from tests.bench.store_clients import RESOLUTION_MS
 from tests.bench.store_data import START_MS, STEP_MS, Dataset, generate
 from tests.bench.store_ingest import DAY_MS, LIVE_STEPS, WINDOW_STEPS
+from tests.bench.store_queries import by_labels
 from tests.bench.store_report import median_ms, timed
 
 COPIES = 6
@@ -142,7 +143,7 @@ def compare(
         raise SystemExit("avg by (node): other means than those of the samples that were written")
     if len(latest) != copies * len(data.series):
         raise SystemExit(f"latest: {len(latest)} series of {copies * len(data.series)}")
-    ours = latest["value"].reindex(pd.Index(renamed(data, copy), tupleize_cols=False)).to_numpy()
+    ours = by_labels(latest)["value"].reindex(pd.Index(renamed(data, copy), tupleize_cols=False)).to_numpy()
     if not np.array_equal(ours, whole[-1]):
         raise SystemExit("latest: other values than were written last")
 

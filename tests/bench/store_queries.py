@@ -148,7 +148,7 @@ def histogram_quantile(quantile: float, upper: FloatArray, rates: FloatArray) ->
 def differs(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     """What is not the same in two answers up to one part in a million; empty when nothing."""
     if "timestamp" in ours:
-        ours = _by_labels(ours)
+        ours = by_labels(ours)
     if len(ours) != len(theirs) or set(ours.columns) != set(theirs.columns):
         return f"shape {ours.shape} against {theirs.shape}, or other columns"
     if isinstance(theirs.index, pd.DatetimeIndex):
@@ -165,7 +165,7 @@ def differs(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     return "" if worst < _ALLOWED_RELATIVE_ERROR else f"relative error {worst:.2g}"
 
 
-def _by_labels(frame: pd.DataFrame) -> pd.DataFrame:
+def by_labels(frame: pd.DataFrame) -> pd.DataFrame:
     """A table with a column for each label, as the peers' answers have it."""
     names = [name for name in frame.columns if name not in ("timestamp", "value")]
     rows = frame[names].astype(object).where(frame[names].notna(), "").to_numpy()
