@@ -16,20 +16,6 @@ from tests.db.stored_content import BEGIN, DAY, FAR, HOUR, column, content, coun
 SERIES = gauges(4)
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = SampleStore.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def maintainer(tmp_path: Path):
-    opened = Maintainer.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
 def live(store: SampleStore, maintainer: Maintainer, begin: int, end: int) -> None:
     """Scrapes a minute apart, sealed every half hour."""
     for at in range(begin, end, 30 * 60_000):

@@ -1,9 +1,6 @@
 """The newest sample of a series, wherever it is: head row, later sparse row, block, another layout."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from db.labels import Labels
 from db.maintenance import Maintainer
@@ -13,20 +10,6 @@ from db.store import SampleStore
 from tests.db.stored_content import BEGIN, DAY, HOUR, gauges, scrape
 
 ONE, TWO, THREE = gauges(3)
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = SampleStore.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def maintainer(tmp_path: Path):
-    opened = Maintainer.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
 
 
 def latest(store: SampleStore, at: int, lookback: int = 300_000) -> dict[Labels, tuple[int, float]]:

@@ -20,20 +20,6 @@ RETENTION = 30 * DAY
 LOG_BYTES = 72 * 1024 * 1024
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = SampleStore.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def maintainer(tmp_path: Path):
-    opened = Maintainer.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
 def test_a_day_of_rounds_leaves_one_block_a_bundle(store: SampleStore, maintainer: Maintainer) -> None:
     for at in range(BEGIN, BEGIN + DAY, 60_000 * 10):
         scrape(store, f"t {at}", SERIES, range(at, at + 600_000, 60_000), ends=True)

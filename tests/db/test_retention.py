@@ -15,20 +15,6 @@ from tests.db.stored_content import BEGIN, DAY, FAR, HOUR, column, content, coun
 SERIES = gauges(4)
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = SampleStore.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def maintainer(tmp_path: Path):
-    opened = Maintainer.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
 def days_of(series: list, days: int, step: int = 60_000) -> Slab:
     times = np.arange(BEGIN, BEGIN + days * DAY, step)
     return Slab(series, times, np.arange(len(series) * len(times), dtype=float).reshape(len(series), -1))

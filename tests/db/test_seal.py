@@ -16,20 +16,6 @@ from tests.db.stored_content import BEGIN, DAY, FAR, HOUR, column, content, coun
 SERIES = gauges(5)
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    opened = SampleStore.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def maintainer(tmp_path: Path):
-    opened = Maintainer.open(tmp_path / "samples.db")
-    yield opened
-    opened.close()
-
-
 def test_what_is_older_than_kept_leaves_the_head(store: SampleStore, maintainer: Maintainer) -> None:
     times = [BEGIN + number * 15_000 for number in range(40)]
     scrape(store, "t", SERIES, times)
