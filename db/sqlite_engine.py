@@ -8,9 +8,10 @@ keeps the pages.
 
 import os
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Literal, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -32,6 +33,9 @@ _STEPS_PER_LOOK = 4_000
 _FULL_BYTES = 64 * 1024
 
 RESTORE = "strata backup restore DIR"
+
+
+_RETRY_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,9 @@ def sqlite_engine(path: Path, options: FileOptions, mounts: Path = MOUNTS) -> En
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions are begun by the listener below
         connection.execute(f"PRAGMA busy_timeout={options.busy_ms}").close()
+        _patiently(lambda: _set_up(connection), options.busy_ms / 1000)
+
+    def _set_up(connection: sqlite3.Connection) -> None:
         # Before the first table, and before WAL: both write the header that says it. Later it would be a
         # write transaction of every new connection, which waits for the others and tells all caches to go.
         if options.shrinks and connection.execute("PRAGMA page_count").fetchone()[0] == 0:
@@ -86,6 +93,19 @@ def sqlite_engine(path: Path, options: FileOptions, mounts: Path = MOUNTS) -> En
             driver(connection).execute(statement)
 
     return engine
+
+
+def _patiently(work: Callable[[], None], seconds: float) -> None:
+    """Do it again while the file is locked. Of several connections that make a new file a WAL at once SQLite
+    refuses all but one without the busy timeout: waiting for each other they would wait forever."""
+    ends = monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > ends:
+                raise
+        sleep(_RETRY_SECONDS)
 
 
 def driver(connection: Connection) -> sqlite3.Connection:
