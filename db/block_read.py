@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from sqlalchemy import Connection
@@ -196,15 +197,19 @@ def decode(
             values = decode_values([item.block for item in some], [item.rows for item in some], first, end)
             ids = np.concatenate([item.ids for item in some])
             lanes = np.concatenate([item.block.lanes[item.rows] for item in some])
-            for lane in np.unique(lanes).tolist():
+            if (lanes[1:] < lanes[:-1]).any():  # lane by lane: then every piece is a slice
+                by_lane = np.argsort(lanes, kind="stable")
+                lanes, values, ids = lanes[by_lane], values[by_lane], ids[by_lane]
+            starts = np.flatnonzero(lanes[1:] != lanes[:-1]) + 1
+            edges = [0, *starts.tolist(), len(lanes)]
+            for at, to in pairwise(edges):
+                lane = int(lanes[at])
                 if lane not in spans:
                     continue
                 low, high = spans[lane]
-                mine = np.flatnonzero(lanes == lane)
-                chosen = values if len(mine) == len(values) else values[mine]
                 order = np.full(high - low, some[0].order, dtype=np.int64)
-                chosen = chosen[:, low - first : high - first]
-                yield Piece(ids[mine], timestamps[lane][low:high], chosen, order)
+                chosen = values[at:to, low - first : high - first]
+                yield Piece(ids[at:to], timestamps[lane][low:high], chosen, order)
 
 
 def _batches(items: Sequence[FoundRows], rows: int) -> Iterator[list[FoundRows]]:

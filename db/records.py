@@ -109,6 +109,15 @@ class Slab:
 
 
 @dataclass(frozen=True, slots=True)
+class Rectangle:
+    """As Slab, with rows: int64[series], the series' places in a SeriesSet."""
+
+    rows: IntArray
+    timestamps: IntArray
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """What a selector gives at every step of a grid.
 
@@ -116,7 +125,7 @@ class Steps:
     sample within the lookback or has ended.
     """
 
-    series: Sequence[Labels]
+    series: SeriesSet
     timestamps: IntArray
     values: FloatArray
 

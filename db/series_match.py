@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from db.errors import BadMatcher
 from db.id_runs import NOTHING, Runs, runs_of
+from db.labels import Labels
 from db.nan import BoolArray, IntArray
 from db.postings import EVERY_SERIES, find_pairs, series_with
 from db.records import Matcher
@@ -89,6 +90,12 @@ def match_series(connection: Connection, matchers: Sequence[Matcher]) -> IntArra
         else:
             found = _scanned(connection, matcher).narrow(connection, found)
     return (_with_pairs(connection, [EVERY_SERIES]) if found is None else found).ids()
+
+
+def satisfies(labels: Labels, matchers: Sequence[Matcher]) -> bool:
+    """Would `match_series` find a series with these labels?"""
+    texts = {**dict(labels), "": ""}  # a label without a name is not looked at
+    return all(_meets(matcher, texts.get(matcher.name, "")) for matcher in matchers)
 
 
 @dataclass(frozen=True, slots=True)

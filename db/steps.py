@@ -14,7 +14,9 @@ from db.block_read import FoundRows, decode
 from db.codec import POWERS, RAW
 from db.nan import ABSENT, BoolArray, FloatArray, IntArray, is_absent, is_stale
 from db.pieces import Piece, assemble
+from db.scratch import Scratch
 
+_scratch = Scratch()
 # Below these numbers each piece is filled by itself.
 _MANY_PIECES = 8
 _MANY_STEPS = 64
@@ -25,7 +27,9 @@ def at_steps(
 ) -> FloatArray:
     """float64[ids, grid]: the newest sample in (step - lookback_ms, step], ABSENT where there is none or
     where it says that the series has ended. ids: sorted; pieces and found: all that is stored of them."""
-    filler = _Filler(ids, grid, lookback_ms, np.full((len(ids), len(grid)), ABSENT, dtype=np.float64))
+    values = _scratch.empty((len(ids), len(grid)))
+    values.fill(ABSENT)
+    filler = _Filler(ids, grid, lookback_ms, values)
     sources: list[tuple[int, Piece | FoundRows]] = [(int(item.timestamps[0]), item) for item in pieces]
     sources += [(min(int(times[0]) for times in item.timestamps.values()), item) for item in found]
     in_order = [source for _, source in sorted(sources, key=lambda item: item[0])]

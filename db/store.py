@@ -26,6 +26,7 @@ from db.latest import read_latest
 from db.models import LabelPairRow, MetadataRow
 from db.nan import IntArray, is_absent
 from db.pieces import Assembled, Piece, assemble, without_gaps
+from db.ragged import Ragged, ragged
 from db.records import (
     FIRST_MS,
     LAST_MS,
@@ -34,6 +35,7 @@ from db.records import (
     LatestSample,
     Matcher,
     MetricMetadata,
+    Rectangle,
     Series,
     Slab,
     SourceReport,
@@ -142,7 +144,8 @@ class SampleStore:
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Series]:
         """Every matching series that has samples in [start_ms, end_ms] (both ends included), ordered by
         labels; staleness markers are among the values. Raises BadMatcher or StoreUnreachable."""
-        found, ids, labels = self._wholes(matchers, start_ms, end_ms)
+        found, ids, matching = self._wholes(matchers, start_ms, end_ms)
+        labels = list(matching)
         series = []
         for whole in (part for item in found for part in without_gaps(item)):
             rows = np.searchsorted(ids, whole.ids).tolist()
@@ -155,7 +158,8 @@ class SampleStore:
     def slabs(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Slab]:
         """The same samples as `select` gives, in rectangles: series that share their timestamps are together,
         and each is in one rectangle only; `db.nan.ABSENT` where one misses a timestamp."""
-        found, ids, labels = self._wholes(matchers, start_ms, end_ms)
+        found, ids, matching = self._wholes(matchers, start_ms, end_ms)
+        labels = list(matching)
         slabs = []
         for whole in found:
             there = ~is_absent(whole.values).all(axis=1)
@@ -165,15 +169,37 @@ class SampleStore:
                 slabs.append(Slab([labels[row] for row in rows], whole.timestamps, values))
         return slabs
 
+    def rectangles(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> tuple[SeriesSet, list[Rectangle]]:
+        """Every matching series, and the samples of [start_ms, end_ms] in rectangles: as `slabs`, but with
+        places in one set of series, which stays the same object as long as no series is added."""
+        found, ids, series = self._wholes(matchers, start_ms, end_ms)
+        return series, _rectangles(ids, found)
+
+    def ragged(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> tuple[SeriesSet, Ragged | list[Rectangle]]:
+        """As `rectangles`, but short stretches of many targets as one row of samples."""
+        with naming_damage(self.engine):
+            ids, series, pieces = self._pieces(matchers, start_ms, end_ms)
+        return series, ragged(ids, pieces) or _rectangles(ids, assemble(pieces))
+
+    def _pieces(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> tuple[IntArray, SeriesSet, list[Piece]]:
+        with reading(self.engine) as connection:
+            selection, pieces, fetched = self._read(connection, matchers, start_ms, end_ms)
+        # Decoded outside the snapshot, which pins the write-ahead log.
+        pieces += decode(fetched.rows(), max(start_ms, FIRST_MS), min(end_ms, LAST_MS))
+        return selection.ids, selection.series, pieces
+
     def _wholes(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
     ) -> tuple[list[Assembled], IntArray, SeriesSet]:
         with naming_damage(self.engine):
-            with reading(self.engine) as connection:
-                selection, pieces, fetched = self._read(connection, matchers, start_ms, end_ms)
-            # Decoded outside the snapshot, which pins the write-ahead log.
-            pieces += decode(fetched.rows(), max(start_ms, FIRST_MS), min(end_ms, LAST_MS))
-        return assemble(pieces), selection.ids, selection.series
+            ids, series, pieces = self._pieces(matchers, start_ms, end_ms)
+        return assemble(pieces), ids, series
 
     def _read(
         self, connection: Connection, matchers: Sequence[Matcher], start_ms: int, end_ms: int
@@ -268,3 +294,7 @@ class SampleStore:
                 return int(self._watcher.execute(text("PRAGMA data_version")).scalar_one())
             except DatabaseError as error:
                 raise StoreUnreachable(f"{self.engine.url.database}: {error.orig}") from error
+
+
+def _rectangles(ids: IntArray, found: Sequence[Assembled]) -> list[Rectangle]:
+    return [Rectangle(np.searchsorted(ids, whole.ids), whole.timestamps, whole.values) for whole in found]

@@ -11,7 +11,9 @@ import numpy as np
 
 from db.labels import Labels
 from db.nan import ABSENT_BITS, NORMAL_BITS, STALE_BITS, FloatArray
-from db.records import DenseAppend, Matcher, Slab, SparseAppend
+from db.ragged import Ragged
+from db.records import DenseAppend, Matcher, Rectangle, Slab, SparseAppend
+from db.series_set import SeriesSet
 from db.store import SampleStore
 
 Samples = dict[Labels, dict[int, int]]
@@ -157,6 +159,49 @@ def in_slabs(store: SampleStore, wanted: Wanted, start_ms: int, end_ms: int) -> 
             points = zip(times, bits_of(values), strict=True)
             found[labels] = {at: bits for at, bits in points if bits != ABSENT_BITS}
     return found
+
+
+def in_rectangles(store: SampleStore, wanted: Wanted, start_ms: int, end_ms: int) -> Samples:
+    series, rectangles = store.rectangles(wanted.matchers, start_ms, end_ms)
+    return _of_rectangles(_distinct(series, wanted), rectangles)
+
+
+def in_one_row(store: SampleStore, wanted: Wanted, start_ms: int, end_ms: int) -> Samples:
+    series, held = store.ragged(wanted.matchers, start_ms, end_ms)
+    labels = _distinct(series, wanted)
+    if not isinstance(held, Ragged):
+        return _of_rectangles(labels, held)
+    assert bool((np.diff(held.rows) > 0).all())
+    assert (held.begin[0], held.begin[-1]) == (0, len(held.values))
+    assert len(held.timestamps) == len(held.values)
+    bits, times = bits_of(held.values), held.timestamps.tolist()
+    found: Samples = {}
+    for row, begin, end in zip(held.rows.tolist(), held.begin, held.begin[1:], strict=False):
+        assert bool((np.diff(held.timestamps[begin:end]) > 0).all())
+        if begin < end:
+            found[labels[row]] = dict(zip(times[begin:end], bits[begin:end], strict=True))
+    assert ABSENT_BITS not in bits
+    return found
+
+
+def _distinct(series: SeriesSet, wanted: Wanted) -> list[Labels]:
+    labels = list(series)
+    assert len(set(labels)) == len(labels)
+    assert [series[row] for row in range(len(series))] == labels
+    assert all(wanted.fits({"__name__": "", "i": "", "job": "", **dict(each)}) for each in labels)
+    return labels
+
+
+def _of_rectangles(labels: Sequence[Labels], rectangles: Sequence[Rectangle]) -> Samples:
+    found: Samples = {}
+    for rectangle in rectangles:
+        assert bool((np.diff(rectangle.timestamps) > 0).all())
+        times = rectangle.timestamps.tolist()
+        for row, values in zip(rectangle.rows.tolist(), rectangle.values, strict=True):
+            assert labels[row] not in found
+            points = zip(times, bits_of(values), strict=True)
+            found[labels[row]] = {at: bits for at, bits in points if bits != ABSENT_BITS}
+    return {series: points for series, points in found.items() if points}
 
 
 def newest(store: SampleStore, wanted: Wanted, at_ms: int, lookback_ms: int) -> dict[Labels, tuple[int, int]]:

@@ -15,17 +15,20 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from db.labels import Labels, labels_from
+from db.labels import Labels
 from db.maintenance import Maintainer
 from db.nan import ABSENT, STALE
-from db.records import DenseAppend, Matcher, Slab, SparseAppend, named
+from db.records import DenseAppend, Slab, SparseAppend
 from db.store import SampleStore
 from tests.db.interruptions import Crash, crash_at, empty_file, meanwhile
+from tests.db.model_series import MANY, SHARED, TARGETS, WANTED, own_series
 from tests.db.store_model import (
     EVERYTHING,
     KINDS,
     StoreModel,
     Wanted,
+    in_one_row,
+    in_rectangles,
     in_slabs,
     newest,
     selected,
@@ -40,24 +43,6 @@ FAR = 1 << 50
 LOOKBACKS = (1, 15_000, 5 * MINUTE, DAY, FAR)
 # Beginnings that lie on the edges of windows and days, zero and one of today's size among them.
 EPOCHS = (0, 7_199_000, DAY - 30_000, 19_700 * DAY, 19_700 * DAY + 2 * HOUR - 15_000)
-SHARED = [labels_from({"job": "shared", "i": str(number)}, "m0") for number in range(4)]
-MANY = [labels_from({"job": "many", "i": str(number)}, "m1") for number in range(70)]
-TARGETS = ("a", "b", "c")
-
-
-def own_series(target: str) -> list[Labels]:
-    return [labels_from({"job": target, "i": str(number)}, f"m{number % 3}") for number in range(7)]
-
-
-WANTED = (
-    EVERYTHING,
-    EVERYTHING,
-    Wanted((named("m0"),), lambda labels: labels["__name__"] == "m0"),
-    Wanted((Matcher("job", "=~", "a|b|none"),), lambda labels: labels["job"] in ("a", "b")),
-    Wanted((Matcher("i", "=", "1"), Matcher("job", "!=", "a")), lambda d: d["i"] == "1" and d["job"] != "a"),
-    Wanted((Matcher("i", "!~", "[0-4]"),), lambda labels: labels["i"] not in ("0", "1", "2", "3", "4")),
-    Wanted((Matcher("none", "=", "x"),), lambda labels: False),
-)
 
 
 # Blocks wait for the head to be sealed, and while an older one of their bundle stays.
@@ -89,14 +74,22 @@ class StoreMachine(RuleBasedStateMachine):
         self.now = epoch
         self.orders: dict[str, list[Labels]] = {}
         self.keys: dict[str, str] = {}
+        self.lives = dict.fromkeys(TARGETS, 0)
         self.ended = 0
         self.changed = False
         self.stores = [SampleStore.open(self.path), SampleStore.open(self.path)]
+        # Never opened again: what it remembers of the series is as old as its last read.
+        self.reader = SampleStore.open(self.path)
+        # Short stretches of many targets come in another form; here a few are many, or none ever is.
+        self.few = pytest.MonkeyPatch()
+        self.few.setattr("db.ragged._MANY_PIECES", (1, 1, 3, 64)[seed % 4])
+        self.few.setattr("db.ragged._SHORT", FAR)
         self.maintainer = Maintainer.open(self.path)
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
-            for opened in (*self.stores, self.maintainer):
+            self.few.undo()
+            for opened in (*self.stores, self.reader, self.maintainer):
                 opened.close()
             shutil.rmtree(self.folder)
 
@@ -135,7 +128,8 @@ class StoreMachine(RuleBasedStateMachine):
             key = self.keys[target] = f"{target} {self.ended}"
             self.orders[key] = []
         order = self.orders[key]
-        exposed = [labels for labels in own_series(target) if random.random() < 0.8]
+        own = own_series(target, self.lives[target])
+        exposed = [labels for labels in own if random.random() < 0.8]
         exposed += [labels for labels in SHARED if random.random() < 0.2]
         if target == "c" and random.random() < 0.2:
             exposed += MANY
@@ -148,6 +142,10 @@ class StoreMachine(RuleBasedStateMachine):
         if ends:
             del self.keys[target]
         return DenseAppend(key, fresh, at, values, ends)
+
+    @rule(renamed=st.sampled_from(TARGETS))
+    def rename(self, renamed: str) -> None:
+        self.lives[renamed] += 1
 
     @rule(
         seed=seeds,
@@ -330,6 +328,15 @@ class StoreMachine(RuleBasedStateMachine):
                 self._read_latest(store)
                 self._read_at_steps(store)
 
+    @rule()
+    def read_after_a_while(self) -> None:
+        """By one that was not asked after every change; each selection twice, the second from memory."""
+        for _ in range(2):
+            for wanted in WANTED:
+                self._read_a_window(self.reader, wanted)
+            self._read_latest(self.reader)
+            self._read_at_steps(self.reader)
+
     def _near(self) -> int:
         """Somewhere near a sample, or near now."""
         times = [at for points in self.model.samples.values() for at in (min(points), max(points))]
@@ -339,13 +346,15 @@ class StoreMachine(RuleBasedStateMachine):
     def _one_of(self, choices):
         return choices[int(self.random.integers(0, len(choices)))]
 
-    def _read_a_window(self, store: SampleStore) -> None:
-        wanted = self._one_of(WANTED)
+    def _read_a_window(self, store: SampleStore, wanted: Wanted | None = None) -> None:
+        wanted = wanted or self._one_of(WANTED)
         start = self._near()
         end = start + self._one_of((0, 1, 30_000, 5 * MINUTE, 2 * HOUR - 1, DAY, 3 * DAY))
         expected = self.model.select(wanted, start, end)
         assert selected(store, wanted, start, end) == expected
         assert in_slabs(store, wanted, start, end) == expected
+        assert in_rectangles(store, wanted, start, end) == expected
+        assert in_one_row(store, wanted, start, end) == expected
 
     def _read_latest(self, store: SampleStore) -> None:
         wanted, at, lookback = self._one_of(WANTED), self._near(), self._one_of(LOOKBACKS)
