@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from db.frames import latest_frame, series_frame, steps_frame
+from db.frames import label_frame, latest_frame, series_frame, steps_frame
 from db.labels import labels_from
 from db.records import SparseAppend, named
+from db.series_set import SeriesSet
 from db.store import SampleStore
 
 ZERO, ONE = labels_from({"gpu": "0"}, "temp"), labels_from({"gpu": "1", "host": "a"}, "temp")
@@ -51,4 +52,27 @@ def test_one_series(tmp_path: Path) -> None:
     frame = series_frame(store.select([named("temp")], 0, 10**6)[0])
     assert frame["value"].tolist() == [40.0, 41.0]
     assert frame.index.is_monotonic_increasing
+    store.close()
+
+
+def test_labels_sort_and_count_by_their_text_whatever_other_series_there_are() -> None:
+    shown = [labels_from({"gpu": gpu}) for gpu in ("b", "c", "a")]
+    hidden = [labels_from({"gpu": "hidden", "host": "elsewhere"})]
+    frame = label_frame(SeriesSet([*hidden, *shown]).take(np.array([1, 2, 3])))
+    assert frame.sort_values("gpu")["gpu"].tolist() == ["a", "b", "c"]
+    assert frame["gpu"].value_counts().to_dict() == {"a": 1, "b": 1, "c": 1}
+    assert list(frame.columns) == ["gpu"]
+
+
+def test_a_label_named_as_a_column_of_the_samples_is_no_sample(tmp_path: Path) -> None:
+    store = SampleStore.open(tmp_path / "samples.db")
+    labels = labels_from({"value": "of a label", "timestamp": "too", "a": "b"})
+    store.write([SparseAppend([labels], np.array([60_000]), np.array([40.0]))])
+    for _ in range(2):
+        frame = latest_frame(store.latest_columns([], 60_000))
+        assert frame.columns[-2:].tolist() == ["timestamp", "value"]
+        assert frame["value"].tolist() == [40.0]
+        assert frame["timestamp"].tolist() == [pd.Timestamp("1970-01-01T00:01")]
+        assert frame["exported_value"].tolist() == ["of a label"]
+        assert frame["exported_timestamp"].tolist() == ["too"]
     store.close()

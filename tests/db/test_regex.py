@@ -147,7 +147,20 @@ def test_neighbours_that_match_are_one_span() -> None:
     assert line_pattern("n[12].*").spans(b"m\nn1\nn23\nn3").tolist() == [[2, 8]]
 
 
-@pytest.mark.parametrize("pattern", ["(", "[z-a]", r"\1", "\ud800", "a**"])
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", r"\1", "\ud800", "a**", "a)|(b"])
 def test_a_bad_pattern_is_told(pattern: str) -> None:
     with pytest.raises(RegexError, match="not a valid RE2 expression"):
         compile_anchored(pattern)
+
+
+@pytest.mark.parametrize("piece", ["(a|b){1,1000}", r"\pL", r"\PN"])
+def test_a_long_pattern_that_would_be_spread_out_is_refused(piece: str) -> None:
+    with pytest.raises(RegexError, match=r"^a regular expression of 30,0\d\d characters: .* neither"):
+        compile_anchored(piece * (30_000 // len(piece) + 1))
+
+
+def test_long_lists_of_texts_are_patterns() -> None:
+    instances = [f"host-{number:05}.example:9100" for number in range(5_000)]
+    for pattern in ("|".join(instances), f"({'|'.join(instances)}).*"):
+        assert fullmatch(pattern, "host-04999.example:9100")
+        assert not fullmatch(pattern, "host-05000.example:9100")

@@ -1,0 +1,1 @@
+"""PromQL over samples, vectorised: a query's answer is computed for all series and steps at once."""
