@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
-.PHONY: help up test lint bench chaos clean
+.PHONY: help up test lint bench chaos compare clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  measure"
 	@echo "make chaos  kills the store's processes 200 times, and tries a thousand random histories"
+	@echo "make compare  2,000 random queries, answered by Debian's Prometheus and by us"
 	@echo "make clean  remove what these made"
 
 # One command a line and nothing after it: make then runs the program itself, and a signal reaches it.
@@ -32,11 +33,15 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-dev
-	@tests/install_programs.sh victoria-metrics:victoria-metrics
+	@tests/install_programs.sh
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 chaos: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.chaos $(ARGS)
+
+compare: $(VENV)/installed-dev
+	@tests/install_programs.sh
+	@$(BIN)/python -m tests.promql.compare $(ARGS)
 
 clean:
 	rm -rf $(VENV) *.egg-info build

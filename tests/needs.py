@@ -9,6 +9,7 @@ PACKAGES = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "prometheus-node-exporter": "prometheus-node-exporter",
+    "victoria-metrics": "victoria-metrics",
     "chromium": "chromium",
     "pg_ctlcluster": "postgresql",
     "cc": "gcc libc6-dev",
