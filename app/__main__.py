@@ -13,6 +13,7 @@ from app.commands.collect import collect
 from app.commands.failure import guarded
 from app.commands.health import health
 from app.commands.import_ import import_
+from app.commands.query import query
 from app.commands.service import service
 from app.commands.up import up
 from app.commands.web import web
@@ -28,6 +29,7 @@ app.command()(up)
 app.command()(collect)
 app.command()(alert)
 app.command()(web)
+app.command()(query)
 app.command(hidden=True)(health)
 app.add_typer(import_, name="import")
 app.add_typer(backup, name="backup")

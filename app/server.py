@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -23,13 +23,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web import bootstrap
 
+from app.api.evaluator import ProcessEvaluator
 from app.api.remote_write import METHODS, RemoteWrite
-from app.context import PageContext, ProcessBook, install, kept_samples, wall_clock_ms
+from app.api.routes import prometheus_routes
+from app.context import PageContext, ProcessBook, install, kept_samples, kept_source, wall_clock_ms
 from app.host_check import HostCheck
 from app.own_metrics import CONTENT_TYPE, RequestCount, exposition
 from db.errors import StoreError
 from db.held_samples import read_held
 from db.processes import BEAT_SECONDS
+from db.queued_store import KeptQueue
+from db.samples_source import source_of
 from db.settings import Settings
 
 _log = logging.getLogger("web")
@@ -56,15 +60,19 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
         )
         return 1
     samples, processes = kept_samples(settings.samples_path), ProcessBook(settings.state_location)
+    reading = kept_source(settings)
     context = PageContext(
-        samples,
+        reading,
         processes.read,
         zone=settings.zone,
         held=lambda: read_held(settings.data, wall_clock_ms()),
     )
     install(context)
-    remote_write = RemoteWrite(samples, context.now_ms, host)
-    site = Site(context, processes, remote_write)
+    written = KeptQueue(samples, settings.data, "web", settings.store.prometheus, context.now_ms)
+    remote_write = RemoteWrite(written, context.now_ms, host)
+    evaluator = ProcessEvaluator(source_of(settings))
+    queries = prometheus_routes(samples, evaluator, settings, context.now_ms, reading)
+    site = Site(context, processes, remote_write, queries)
     guarded = HostCheck(site.requests, host, allowed_hosts)
     site.refused = lambda: guarded.refused
     _join_our_log()
@@ -85,6 +93,8 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
         server.run(sockets=sockets)
     finally:
         remote_write.close()
+        evaluator.close()
+        reading.close()
         samples.close()
         processes.close()
     return 0 if server.started else 1
@@ -93,7 +103,13 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
 class Site:
     """The pages, /-/healthy, /-/ready, /metrics and /api; `requests` is the ASGI application to serve."""
 
-    def __init__(self, context: PageContext, processes: ProcessBook, remote_write: RemoteWrite) -> None:
+    def __init__(
+        self,
+        context: PageContext,
+        processes: ProcessBook,
+        remote_write: RemoteWrite,
+        queries: Sequence[Route],
+    ) -> None:
         self._context = context
         self._processes = processes
         self._started_ms = wall_clock_ms()
@@ -106,6 +122,7 @@ class Site:
                 Route("/-/ready", self._ready),
                 Route("/metrics", self._metrics),
                 Route("/api/v1/write", remote_write.receive, methods=METHODS),
+                *queries,
             ],
         )
         # The App has named its script by now, so that the configuration beside it is found.

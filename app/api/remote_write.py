@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-import cramjam
 import numpy as np
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -21,6 +20,7 @@ from app.api.protobuf import BadMessage, varint
 from app.api.write_request import BadRequest, RequestReader, WriteRequest
 from db.errors import StoreError, Unstorable
 from db.records import DenseAppend, MetricMetadata, SourceReport, SparseAppend
+from db.snappy import NotSnappy, decompressed
 
 _log = logging.getLogger("remote_write")
 
@@ -230,8 +230,8 @@ def _decompressed(body: bytes) -> bytes:
         size, _ = varint(body, 0, len(body))  # a block begins with the size of what is in it
         if size > MAX_BYTES:
             raise _Refused(413, f"The body holds more than {MAX_BYTES} bytes; send fewer samples at a time.")
-        return bytes(cramjam.snappy.decompress_raw(body))
-    except (BadMessage, cramjam.DecompressionError):
+        return decompressed(body)
+    except (BadMessage, NotSnappy):
         raise BadRequest("it is not compressed with snappy's block format") from None
 
 
