@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench import (
+    alert_queries,
     openmetrics_import,
     parser,
     remote_write,
@@ -25,6 +26,7 @@ BENCHES: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("store", "The store beside Prometheus and VictoriaMetrics", store.table),
     ("write", "Remote-write receiver beside Prometheus", remote_write.table),
     ("large", "30,000 series for a day", store_large.table),
+    ("alerts", "60 alert queries over 400,000 series", alert_queries.table),
     ("concurrency", "Writing while others read and maintain", store_concurrency.table),
     ("year", "A year of 100 series", store_year.table),
     ("parser", "Parser beside prometheus_client", lambda: parser.table(parser.rows())),

@@ -44,8 +44,8 @@ READERS: dict[str, Reader] = {
 }
 METHOD = """\
 Ratios: how many times as fast as the peer; for bytes, the share of the peer's. Times are medians of {rounds}
-interleaved rounds in one process over loopback. Strata's side is the public interface of `SampleStore` in
-that process up to a labelled DataFrame; each of its answers was equal to Prometheus's to 1e-6 in this run
+interleaved rounds in one process over loopback. Strata's side is PromQL in that process up to a labelled
+DataFrame; each of its answers was equal to Prometheus's to 1e-6 in this run
 (VictoriaMetrics defines rate() otherwise). *Lean client*: requests with its gzip, orjson, NumPy, DataFrame;
 *no gzip*: the same without compression, over http.client; *server only*: the body was received, nothing
 else. VictoriaMetrics was asked with nocache=1. Peers: Prometheus {prometheus}, VictoriaMetrics {victoria} of
@@ -93,7 +93,7 @@ def ask(three: Rivals, rounds: int) -> dict[str, list[Row]]:
     """Rows for each way to read the peers' answers."""
     tables: dict[str, list[Row]] = {name: [] for name in READERS}
     for question in questions(three.data):
-        ours = store_queries.reader(three.store, three.data, question)
+        ours = store_queries.reader(three.store, question)
         check(question, ours, three.peers[0])
         theirs = {
             (name, place): READERS[name](peer, question)

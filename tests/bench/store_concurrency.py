@@ -21,7 +21,6 @@ import numpy as np
 from db.errors import StoreError
 from db.labels import labels_from, metric_name
 from db.maintenance import Maintainer
-from db.records import named
 from db.store import SampleStore
 from tests.bench import store_queries
 from tests.bench.store_apart import SPAWN
@@ -104,9 +103,9 @@ def read(place: Place, number: int) -> None:
     asked = {question.name: question for question in questions(place.data)}
     names = ["q1", "q4"] if number % 2 else ["q1", "q2", "q4"]
     with place.opened() as (store, watched):
-        runs = {name: store_queries.reader(store, place.data, asked[name]) for name in names}
+        runs = {name: store_queries.reader(store, asked[name]) for name in names}
         now = place.data.end_ms + place.first * STEP_MS
-        runs["latest"] = lambda: store_queries.latest(store, [named("live_metric_0")], now)
+        runs["latest"] = lambda: store_queries.latest(store, "live_metric_0", now)
         while not place.stop.is_set():
             for name, run in runs.items():
                 watched.run(name, run)

@@ -17,7 +17,7 @@ import pandas as pd
 from db.labels import Labels, labels_from
 from db.maintenance import Maintainer
 from db.nan import FloatArray, IntArray
-from db.records import DenseAppend, Matcher, Slab, named
+from db.records import DenseAppend, Slab
 from db.store import SampleStore
 from tests.bench import store_queries
 from tests.bench.store_apart import in_a_process, memory_mb, stored_bytes
@@ -112,13 +112,13 @@ def read(data: Dataset, path: Path, copies: int) -> dict[str, float]:
     imported = memory_mb("VmRSS")
     store = SampleStore.open(path)
     grid = np.arange(START_MS + RESOLUTION_MS, data.end_ms + 1, RESOLUTION_MS)
-    first = renamed(data, copies - 1)[0]
-    one = [named("util"), Matcher("UUID", "=", dict(first)["UUID"])]
-    everything = [Matcher("job", "=~", "dcgm|vllm")]
+    uuid = dict(renamed(data, copies - 1)[0])["UUID"]
+    hours = (data.end_ms - START_MS) // 3_600_000
+    one = f'util{{UUID="{uuid}"}}[{hours}h]'
     runs = {
-        "raw": lambda: store_queries.raw(store, one, START_MS, data.end_ms),
-        "mean": lambda: store_queries.mean_by(store, [named("util")], "node", grid),
-        "latest": lambda: store_queries.latest(store, everything, data.end_ms),
+        "raw": lambda: store_queries.raw(store, one, data.end_ms),
+        "mean": lambda: store_queries.steps(store, "avg by (node) (util)", int(grid[0]), int(grid[-1])),
+        "latest": lambda: store_queries.latest(store, '{job=~"dcgm|vllm"}', data.end_ms),
     }
     told = {name: median_ms([timed(run) for _ in range(ROUNDS)]) for name, run in runs.items()}
     told |= {"imported": imported, "peak": memory_mb("VmHWM")}
