@@ -11,13 +11,18 @@ from datetime import UTC, tzinfo
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from db.engine import open_state
 from db.held_samples import Held
 from db.processes import Process, beat, read_processes
 from db.records import Matcher, Series, SourceReport
+from db.samples_source import open_samples_source
+from db.settings import Settings
 from db.store import SampleStore
+
+if TYPE_CHECKING:
+    from db.joined_source import JoinedSource
 
 _T = TypeVar("_T")
 _Where = TypeVar("_Where", bound=Path | str)
@@ -116,6 +121,16 @@ class ProcessBook:
 
 def kept_samples(path: Path) -> KeptOpen[SampleStore, Path]:
     return KeptOpen(path, SampleStore.open, SampleStore.close)
+
+
+def kept_source(settings: Settings) -> "KeptOpen[SampleStore | JoinedSource, Path]":
+    """What pages and queries read: the store, joined with the engine of the settings where there is one."""
+    engine = settings.store.prometheus
+    return KeptOpen(
+        settings.samples_path,
+        lambda path: open_samples_source(path, engine),
+        lambda source: source.close(),
+    )
 
 
 _installed: list[PageContext] = []

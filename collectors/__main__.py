@@ -14,6 +14,7 @@ from typing import Literal
 
 from collectors.clock import SystemClock
 from collectors.enabled import BUILT_IN, BuiltIn
+from collectors.engine_plan import EnginePlan, refuse_change, tell_left_over
 from collectors.expose import render
 from collectors.exposed import Exposed
 from collectors.maintenance import Maintenance
@@ -61,13 +62,19 @@ def run(
             raise SettingsError("--sink stdout", "prints one collection; add --once")
         return _print(built_in)
 
+    engine = EnginePlan.of(settings)
+
     def plan(current: Settings) -> Plan:
+        refuse_change(settings, current)
+        if engine is not None and engine.is_read_only:
+            return engine.plan(current)
         jobs = load_jobs(current)
         for warning in jobs.warnings:
             log.warning("%s", warning)
         scrapes = not only or SCRAPE in only
         discover = scrapes and current.discovers_local_services
-        return Plan(current, jobs if scrapes else Jobs((), ()), built_in, discover)
+        sources = built_in if engine is None else [*built_in, engine.built_in]
+        return Plan(current, jobs if scrapes else Jobs((), ()), sources, discover)
 
     first = plan(settings)  # bad configuration is told before anything is opened
     with claimed_folder(settings.data, "collect"):
@@ -77,11 +84,16 @@ def run(
         held = HeldFile(settings.data)
         try:
             _take_space(held)
+            if engine is None or engine.is_read_only:
+                tell_left_over(settings.data)
             _end_former_orders(store)
             clock, log_to = SystemClock(), settings.log
             keep = keep_of(settings)
             maintenance = Maintenance(settings.data, state, clock, keep, log_to.format, log_to.level)
-            runner = partial(Runner, store, state, clock, socket.gethostname(), held, maintenance)
+            writer = store if engine is None else engine.writer(store, clock)
+            runner = partial(Runner, writer, state, clock, socket.gethostname(), held, maintenance)
+            if engine is not None and not engine.is_read_only:
+                runner = partial(runner, sender=partial(engine.sender, clock))
             asyncio.run(_serve(runner, first, once, (lambda: plan(reload())) if reload else None))
         finally:
             store.close()

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from collectors.clock import Clock
 from db.errors import StoreError, StoreUnreachable, WriteRefused
 from db.held_samples import Held
 from db.records import DenseAppend, MetricMetadata, SourceReport, SparseAppend
 from db.sources import SourceKey, source_key
-from db.store import SampleStore
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,19 @@ ROOM_BYTES = 8 * 1024 * 1024
 _SERIES_BYTES = 1_200  # measured: the labels of a new DCGM series as tuples of strings
 # A page whose HELP changes at every scrape must not fill the memory; forgetting costs a few known rows.
 _METADATA_KNOWN = 50_000
+
+
+class SampleWriter(Protocol):
+    """Where samples go: a `db.store.SampleStore` or a `db.queued_store.QueuedStore`."""
+
+    def write(
+        self,
+        appends: Sequence[DenseAppend | SparseAppend],
+        reports: Sequence[SourceReport] = ...,
+        metadata: Sequence[MetricMetadata] = ...,
+    ) -> None: ...
+
+    def retain_sources(self, keys: Collection[SourceKey]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,7 @@ class Committer:
 
     def __init__(
         self,
-        store: SampleStore,
+        store: SampleWriter,
         clock: Clock,
         held_bytes: int = HELD_BYTES,
         tell: Callable[[Held | None], None] | None = None,

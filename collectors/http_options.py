@@ -6,13 +6,8 @@ from pathlib import Path
 from collectors.fetch import Credentials, FetchError, FetchOptions
 from db.http_settings import HttpClientSettings, TlsConfig
 from db.scrape_settings import ScrapeConfig
-
-_VERSIONS = {
-    "TLS10": ssl.TLSVersion.TLSv1,
-    "TLS11": ssl.TLSVersion.TLSv1_1,
-    "TLS12": ssl.TLSVersion.TLSv1_2,
-    "TLS13": ssl.TLSVersion.TLSv1_3,
-}
+from db.tls import TlsError
+from db.tls import tls_context as usual_context
 
 
 def scrape_options(config: ScrapeConfig) -> FetchOptions:
@@ -42,26 +37,10 @@ def document_options(settings: HttpClientSettings, body_size_limit: int) -> Fetc
 
 def tls_context(config: TlsConfig) -> ssl.SSLContext | None:
     """None when the machine's usual trust applies. Raises FetchError naming the file that cannot be used."""
-    if not config.model_copy(update={"server_name": ""}).model_dump(exclude_defaults=True):
-        return None
     try:
-        context = ssl.create_default_context(cafile=config.ca_file or None, cadata=config.ca or None)
-    except (OSError, ValueError) as error:
-        raise FetchError(f"tls_config: {config.ca_file or 'ca'} cannot be used: {error}") from error
-    if config.insecure_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if config.min_version is not None:
-        context.minimum_version = _VERSIONS[config.min_version]
-    if config.max_version is not None:
-        context.maximum_version = _VERSIONS[config.max_version]
-    if config.cert_file:
-        try:
-            context.load_cert_chain(config.cert_file, config.key_file)
-        except (OSError, ValueError) as error:
-            names = f"{config.cert_file} with {config.key_file}"
-            raise FetchError(f"tls_config: {names} cannot be used: {error}") from error
-    return context
+        return usual_context(config)
+    except TlsError as error:
+        raise FetchError(str(error)) from error
 
 
 def _credentials(settings: HttpClientSettings) -> Credentials | None:

@@ -12,7 +12,16 @@ import numpy as np
 from collectors.clock import Clock
 from collectors.commit import Committer, Scraped
 from collectors.target_series import TargetSeries
-from collectors.types import Collector, CollectorError, Family, LabelPairs, Metadata, NoData, Unsupported
+from collectors.types import (
+    Collector,
+    CollectorError,
+    Family,
+    LabelPairs,
+    Metadata,
+    NoData,
+    Remarks,
+    Unsupported,
+)
 from db.labels import Labels, labels_from
 from db.nan import NORMAL
 from db.records import MetricMetadata, SourceReport
@@ -97,15 +106,19 @@ class LocalCollector:
         elapsed = self._clock.monotonic() - started
         order, values = self._arrange(families)
         appends = self._series.scraped(order, values, None, at_ms, elapsed)
+        remarks = self._collector if isinstance(self._collector, Remarks) else None
+        trouble = remarks.trouble if remarks is not None else ""
+        if trouble and self.report.error != trouble:
+            log.warning("collector %s: %s", self._collector.name, trouble)
         self.report = replace(
             self.report,
-            state="up",
+            state="down" if trouble else "up",
             last_attempt_ms=at_ms,
-            last_success_ms=at_ms,
+            last_success_ms=self.report.last_success_ms if trouble else at_ms,
             duration_seconds=elapsed,
             samples=len(values),
-            error="",
-            note="",
+            error=trouble,
+            note=remarks.note if remarks is not None else "",
         )
         metadata = tuple(MetricMetadata(m.family, m.type, m.help, m.unit) for m in order.metadata)
         self._committer.submit(Scraped(appends, self.report, metadata, self._series.forget_order))

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import aiohttp
+
 from collectors.clock import Clock
-from collectors.commit import Committer
+from collectors.commit import Committer, SampleWriter
 from collectors.exposed import Exposed
 from collectors.fetch import new_session
 from collectors.maintenance import Maintenance
+from collectors.remote_write_sender import RemoteWriteSender
 from collectors.scrape import ScrapeWorld
 from collectors.sources import Plan, Sources
 from db.config_errors import SettingsError
@@ -19,7 +22,6 @@ from db.held_samples import HeldFile
 from db.maintenance_process import Keep
 from db.processes import BEAT_SECONDS, State, beat
 from db.settings import Settings
-from db.store import SampleStore
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +32,18 @@ class Runner:
     """Everything that lives as long as the process. To be made and used inside one event loop.
 
     held: where pages read what waits in memory while the store refuses it. maintenance: of the samples file,
-    when nobody else does it.
+    when nobody else does it. sender: what sends the samples on, when they do not stay here.
     """
 
     def __init__(
         self,
-        store: SampleStore,
+        store: SampleWriter,
         state: State,
         clock: Clock,
         hostname: str,
         held: HeldFile | None = None,
         maintenance: Maintenance | None = None,
+        sender: Callable[[aiohttp.ClientSession], RemoteWriteSender] | None = None,
     ) -> None:
         self._state = state
         self._clock = clock
@@ -48,6 +51,7 @@ class Runner:
         self._committer = Committer(store, clock, tell=None if held is None else held.tell)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="page")
         self._session = new_session()
+        self._sender = None if sender is None else sender(self._session)
         self._world = ScrapeWorld(
             self._session, clock, self._committer.submit, self._committer.room, Exposed(), self._threads
         )
@@ -57,6 +61,10 @@ class Runner:
         """Every source one time; committed when it returns."""
         committing = asyncio.create_task(self._committer.run())
         await self._sources.once(plan)
+        self._committer.stop()
+        await committing
+        if self._sender is not None:
+            await self._sender.once()
         await self._finish(committing)
 
     async def run(
@@ -69,11 +77,14 @@ class Runner:
         if self._maintenance is not None:
             endless.append(self._maintenance.run())
         chores = [asyncio.create_task(work) for work in endless]
+        sending = [] if self._sender is None else [asyncio.create_task(self._sender.run())]
         reloading = asyncio.create_task(self._reload_on(hangup, reload))
-        done, _ = await asyncio.wait([committing, reloading, *chores], return_when=asyncio.FIRST_COMPLETED)
-        for task in (reloading, *chores):
+        working = [committing, reloading, *sending, *chores]
+        done, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+        for task in (reloading, *sending, *chores):
             task.cancel()
         await self._sources.close()
+        await asyncio.gather(*sending, return_exceptions=True)  # before its session is closed
         await self._finish(committing)
         await asyncio.gather(reloading, *chores, return_exceptions=True)  # the maintenance has a child to end
         for task in done:
@@ -82,6 +93,8 @@ class Runner:
     async def _finish(self, committing: "asyncio.Task[None]") -> None:
         self._committer.stop()
         await committing
+        if self._sender is not None:
+            self._sender.close()
         await self._session.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 

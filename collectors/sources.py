@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from zlib import crc32
 
 from collectors.clock import Clock
-from collectors.commit import Committer, Scraped
+from collectors.commit import Committer, SampleWriter, Scraped
 from collectors.discovery import TargetSet
 from collectors.enabled import BuiltIn
 from collectors.local import LocalCollector
@@ -19,7 +19,6 @@ from db.records import SourceReport
 from db.scrape_settings import GlobalConfig, ScrapeConfig
 from db.settings import Jobs, Settings
 from db.sources import SourceKey, source_key
-from db.store import SampleStore
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class Sources:
     """Starts, keeps and ends the tasks of all sources."""
 
     def __init__(
-        self, world: ScrapeWorld, committer: Committer, store: SampleStore, clock: Clock, hostname: str
+        self, world: ScrapeWorld, committer: Committer, store: SampleWriter, clock: Clock, hostname: str
     ) -> None:
         self._world = world
         self._committer = committer

@@ -10,7 +10,7 @@ Error tree (STYLE habit 7)::
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 MetricType = Literal[
     "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset", "unknown"
@@ -77,3 +77,15 @@ class Collector(Protocol):
         Raises NoData, Unsupported or CollectFailed.
         """
         ...
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """What a collector may have besides: words for its row on the Sources page, as of its last collection.
+
+    note: what the operator should know. trouble: what is wrong with what it watches, "" when nothing is; its
+    samples are taken all the same, since they are what shows the trouble over time.
+    """
+
+    note: str
+    trouble: str

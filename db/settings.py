@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from db.config_errors import SettingsError, first_error
 from db.config_types import ByteSize, Count, Duration, Name, Section, Switch, format_duration
 from db.prometheus_config import load_prometheus_config
+from db.remote_settings import StoreSettings
 from db.scrape_settings import GlobalConfig, ScrapeConfig, repeated_job
 from db.settings_layers import CONFIG_VARIABLE, Layer, merge
 from db.state_settings import StateUrl, absolute_state, refuse_literal_password, state_location
@@ -113,6 +114,7 @@ class Settings(Section):
     discover: Switch | None = None
     collectors: CollectorsSettings = CollectorsSettings()
     storage: StorageSettings = StorageSettings()
+    store: StoreSettings = StoreSettings()
 
     @field_validator("timezone")
     @classmethod
@@ -282,6 +284,10 @@ def _absolute_paths(settings: Settings, layers: list[Layer], environ: Mapping[st
         named = _from_home(settings.storage.state_password_file, environ)
         storage["state_password_file"] = base("storage", "state_password_file") / named
     update["storage"] = settings.storage.model_copy(update=storage)
+    if settings.store.prometheus is not None:
+        own = ("store", "prometheus")
+        engine = settings.store.prometheus.resolved(base(*own, "auth"), base(*own, "tls_config"))
+        update["store"] = settings.store.model_copy(update={"prometheus": engine})
     source = owner("scrape_configs")
     if source is None:
         return update

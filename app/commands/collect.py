@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.commands.options import ConfigFile, DataFolder, NoDiscover, PrometheusConfig, settings_from
+from app.commands.options import (
+    ConfigFile,
+    DataFolder,
+    NoDiscover,
+    Prometheus,
+    PrometheusConfig,
+    engine_settings,
+    settings_from,
+)
 
 if TYPE_CHECKING:
     from db.settings import Settings
@@ -36,6 +44,7 @@ def collect(
     sink: SinkOption = Sink.STORE,
     prometheus_config: PrometheusConfig = None,
     no_discover: NoDiscover = False,
+    prometheus: Prometheus = None,
 ) -> int:
     """Scrape the targets and read this machine."""
     from collectors.__main__ import run
@@ -43,7 +52,11 @@ def collect(
 
     def load() -> "Settings":
         return settings_from(
-            config, data, prometheus_config=prometheus_config, discover=False if no_discover else None
+            config,
+            data,
+            prometheus_config=prometheus_config,
+            discover=False if no_discover else None,
+            **engine_settings(prometheus),
         )
 
     settings = load()

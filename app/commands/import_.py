@@ -40,6 +40,13 @@ def openmetrics(
     from db.config_types import format_duration
 
     settings = settings_from(config, data)
+    engine = settings.store.prometheus
+    if engine is not None:
+        raise CommandError(
+            "store.prometheus is set: samples are read from that engine, and what is imported here would not "
+            "be; import the file with the engine's own tool, or without store.prometheus",
+            BAD_INPUT,
+        )
     started = time.monotonic()
     try:
         # Before the store: a name that was mistyped must not leave a new one behind.

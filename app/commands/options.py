@@ -33,6 +33,14 @@ PrometheusConfig = Annotated[
     Path | None,
     typer.Option("--prometheus-config", metavar="FILE", help="Scrape what this prometheus.yml names."),
 ]
+Prometheus = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus",
+        metavar="URL",
+        help="Read this Prometheus-compatible engine, and write nothing to it: nothing is scraped.",
+    ),
+]
 NoDiscover = Annotated[
     bool, typer.Option("--no-discover", help="Do not look for exporters on this machine's usual ports.")
 ]
@@ -51,6 +59,14 @@ def settings_from(config: Path | None, data: Path | None, **overrides: Any) -> "
     given: dict[str, Any] = {"data": data, **overrides}
     environ = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
     return load_settings(config, _nested(given), environ)
+
+
+def engine_settings(url: str | None) -> dict[str, Any]:
+    """Settings for `--prometheus URL`: an engine that is only read, whatever the file says of writing.
+    Credentials, headers and TLS are the file's."""
+    if url is None:
+        return {}
+    return {"store__prometheus__query_url": url, "store__prometheus__remote_write_url": ""}
 
 
 def _nested(given: Mapping[str, Any]) -> dict[str, Any]:

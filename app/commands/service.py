@@ -16,7 +16,9 @@ from app.commands.options import (
     Json,
     NoDiscover,
     Port,
+    Prometheus,
     PrometheusConfig,
+    engine_settings,
     settings_from,
 )
 from app.commands.programs import command_line
@@ -40,6 +42,7 @@ def install(
     port: Port = None,
     prometheus_config: PrometheusConfig = None,
     no_discover: NoDiscover = False,
+    prometheus: Prometheus = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the unit, write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a unit that someone else wrote.")] = False,
     as_json: Json = False,
@@ -53,6 +56,7 @@ def install(
         web__port=port,
         prometheus_config=prometheus_config,
         discover=False if no_discover else None,
+        **engine_settings(prometheus),
     )
     text = unit_text(
         command_line(
@@ -63,6 +67,7 @@ def install(
             port=port,
             prometheus_config=prometheus_config,
             no_discover=no_discover,
+            prometheus=prometheus,
         )
     )
     path = unit_path()

@@ -1,14 +1,21 @@
 """`strata up`: everything with one command."""
 
+from typing import TYPE_CHECKING
+
 from app.commands.options import (
     ConfigFile,
     DataFolder,
     Host,
     NoDiscover,
     Port,
+    Prometheus,
     PrometheusConfig,
+    engine_settings,
     settings_from,
 )
+
+if TYPE_CHECKING:
+    from db.settings import Settings
 
 
 def up(
@@ -18,8 +25,10 @@ def up(
     port: Port = None,
     prometheus_config: PrometheusConfig = None,
     no_discover: NoDiscover = False,
+    prometheus: Prometheus = None,
 ) -> int:
     """Collect, alert and serve the page: three processes, watched and brought back. Ctrl-C stops them."""
+    import logging
     import sys
     import time
 
@@ -43,10 +52,13 @@ def up(
         web__port=port,
         prometheus_config=prometheus_config,
         discover=False if no_discover else None,
+        **engine_settings(prometheus),
     )
     load_jobs(settings)  # what is wrong with the jobs is told here, once, and nothing is started
     configure("up", settings.log.format, settings.log.level)
-    same = {"config": config, "data": data}
+    if (words := _engine_words(settings)) is not None:
+        logging.getLogger("up").info("%s", words)
+    same = {"config": config, "data": data, "prometheus": prometheus}
     scraping = {"prometheus_config": prometheus_config, "no_discover": no_discover}
     programs = [  # the page first: it takes longest until it answers
         Program("web", command_line("web", **same, host=host, port=port)),
@@ -70,3 +82,16 @@ def up(
             return run(supervisor, wait=inbox.wait, each_turn=announcement, terminal_lost=inbox.terminal_lost)
     except NotReady as error:
         raise CommandError(str(error)) from error
+
+
+def _engine_words(settings: "Settings") -> str | None:
+    """What a remote engine means for this run; None without one."""
+    engine = settings.store.prometheus
+    if engine is None:
+        return None
+    if engine.is_written:
+        return f"samples go to {engine.remote_write_url} and are read from {engine.query_url}"
+    return (
+        f"{engine.query_url} is only read: nothing is scraped and this machine's own collectors are off; "
+        f"strata_* metrics, probes and runs stay in {settings.data}"
+    )

@@ -110,6 +110,16 @@ def test_bad_input_is_one_line_and_status_2(place, capsys, text, said):
     assert (place / "data").exists() == (text is not None)
 
 
+def test_nothing_is_imported_to_where_nobody_reads(place, capsys):
+    (place / "old.om").write_text(TEXT + "# EOF\n")
+    (place / "strata.yaml").write_text("store:\n  prometheus:\n    query_url: http://127.0.0.1:9\n")
+    assert main(["import", "openmetrics", "old.om", "--config", "strata.yaml", "--data", "data"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "store.prometheus is set" in line
+    assert "the engine's own tool" in line
+    assert not (place / "data" / "samples.db").exists()
+
+
 def test_a_folder_is_no_file(place, capsys):
     assert main(["import", "openmetrics", ".", "--data", "data"]) == 2
     assert "cannot be read: Is a directory" in capsys.readouterr().err
