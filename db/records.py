@@ -122,12 +122,13 @@ class Steps:
     """What a selector gives at every step of a grid.
 
     timestamps: int64[steps], ms UTC. values: float64[series, steps]; `db.nan.ABSENT` where a series has no
-    sample within the lookback or has ended.
+    sample within the lookback or has ended. whole: known to be nowhere absent.
     """
 
     series: SeriesSet
     timestamps: IntArray
     values: FloatArray
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

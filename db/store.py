@@ -229,7 +229,10 @@ class SampleStore:
                 begin_ms = start_ms - lookback_ms + 1
                 selection, pieces, fetched = self._read(connection, matchers, begin_ms, end_ms)
             values = at_steps(selection.ids, pieces, fetched.rows(), grid, lookback_ms)
-        there = np.flatnonzero(~is_absent(values).all(axis=1))
+        absent = is_absent(values)
+        if not absent.any():
+            return Steps(selection.series, grid, values, whole=True)
+        there = np.flatnonzero(~absent.all(axis=1))
         if len(there) < len(values):
             values = values[there]
         return Steps(selection.series.take(there), grid, values)

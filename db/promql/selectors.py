@@ -27,6 +27,8 @@ def instant_selector(context: Context, selector: VectorSelector) -> Vector:
         selector.matchers, int(times[0]), int(times[-1]), step, context.lookback_ms
     )
     context.budget.take(steps.values.size)
+    if steps.whole:
+        return Vector(SeriesTable.of(steps.series), steps.values)
     there = ~is_absent(steps.values)
     return Vector(SeriesTable.of(steps.series), steps.values, None if there.all() else there)
 
