@@ -25,6 +25,7 @@ class Running:
         self.question = question
         self.seconds = seconds
         self.ends = now + seconds
+        self.passed_over = 0  # the keeper counts
         self.future: Future[Answer] = Future()
         # From now on `Future.cancel` does nothing: it would not reach the process.
         self.future.set_running_or_notify_cancel()

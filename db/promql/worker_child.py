@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _SEND_SECONDS = 5.0
 # A process that was killed goes at once, unless it waits for a disk.
 _REAP_SECONDS = 1.0
+# More than its caches of selections hold.
+_TEXTS_KNOWN = 512
 # Its work is not linear algebra: more threads would only take memory and time to start.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # A folder named db where somebody started us is not ours.
@@ -51,6 +53,7 @@ class WorkerChild:
         self.phase = Phase.STARTING
         self.give_up_at = give_up_at
         self.running: Running | None = None
+        self._known: dict[str, None] = {}
         self._incoming = Incoming(self.socket)
         try:
             self.send(opening)
@@ -69,6 +72,16 @@ class WorkerChild:
             send(self.socket, message)
         finally:
             self.socket.setblocking(False)
+
+    def knows(self, text: str) -> bool:
+        """Has it been asked this lately?"""
+        return text in self._known
+
+    def learn(self, text: str) -> None:
+        self._known.pop(text, None)
+        self._known[text] = None
+        if len(self._known) > _TEXTS_KNOWN:
+            del self._known[next(iter(self._known))]
 
     def read(self) -> object:
         """As Incoming.read."""

@@ -25,6 +25,8 @@ _EARLIER_SECONDS, _EARLIER_RATIO = 0.25, 0.05
 # Of those that were killed and wait for a disk.
 _LOOK_SECONDS = 0.5
 _LOGGED_CHARACTERS = 200
+# How often a question may see others go first.
+_PASSED_OVER = 16
 _NARROW = "select fewer series, a shorter time or a larger step"
 # What a terminal or a service manager sends to all processes of a group: the parent decides when these end.
 _PARENTS_SIGNALS = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
@@ -129,15 +131,26 @@ class Keeper:
             idle = self._in(Phase.IDLE)
             if not idle:
                 break
-            self._give(idle[-1])
+            self._give(*self._matched(idle))
         if self._waiting and self._trouble and not self._in(Phase.STARTING, Phase.IDLE, Phase.BUSY):
             for running in self._waiting:
                 running.end(type(self._trouble)(*self._trouble.args))
             self._waiting.clear()
 
-    def _give(self, child: WorkerChild) -> None:
-        """To the one that was used last: most of what it needs is in its caches."""
-        running = self._waiting[0]
+    def _matched(self, idle: list[WorkerChild]) -> tuple[WorkerChild, Running]:
+        """A process, the one used last if possible, and a question that it has answered before: it has the
+        labels in its caches, which are most of a query's work. Else the oldest question; nor is that passed
+        over again and again."""
+        oldest = self._waiting[0]
+        looked_at = [oldest] if oldest.passed_over >= _PASSED_OVER else self._waiting
+        for child in reversed(idle):
+            for running in looked_at:
+                if child.knows(running.question.text) and not running.ended:
+                    oldest.passed_over += running is not oldest
+                    return child, running
+        return idle[-1], oldest
+
+    def _give(self, child: WorkerChild, running: Running) -> None:
         left = max(0.0, running.ends - monotonic())
         left -= min(_EARLIER_SECONDS, left * _EARLIER_RATIO)
         options = running.question.options
@@ -147,11 +160,12 @@ class Keeper:
         except OSError:  # it died while it had nothing to do; another one is asked
             child.leave()
             return
-        self._waiting.popleft()
+        self._waiting.remove(running)
         self._children.remove(child)
         self._children.append(child)
         child.phase = Phase.BUSY
         child.running = running
+        child.learn(running.question.text)
 
     def _hear(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         for key, _ in ready:

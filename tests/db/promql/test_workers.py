@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Thread
 
@@ -199,6 +200,23 @@ def test_as_many_run_at_once_as_there_are_workers(path: Path, pipes: list[Pipe])
         last.pids()
         assert not running[1].done()
         assert not third.done()
+
+
+def test_a_query_goes_to_the_process_that_answered_it_before(path: Path) -> None:
+    """Its caches hold the labels; without that the one used last would get it."""
+    with QueryWorkers(partial(SampleStore.open, path), 2, answer=obey) as workers:
+
+        def pids(*texts: str) -> list[float]:
+            running = [workers.submit(ask(text)) for text in texts]
+            return [float(one.result().values[0, 0]) for one in running]
+
+        for number in count():  # until both had something to do at once
+            texts = f"pid {number} a", f"pid {number} b"
+            first, second = pids(*texts)
+            if first != second:
+                break
+        for _ in range(5):
+            assert [*pids(texts[0]), *pids(texts[1])] == [first, second]
 
 
 def test_a_task_that_is_cancelled_cancels_its_query(make: Make, pipe: Pipe) -> None:
