@@ -19,8 +19,9 @@ _BATCH_BLOCKS = 256
 _BATCH_SERIES = 512
 _BATCH_LAYOUTS = 16
 _SWEEP_SECONDS = 60.0
-# 1 MB: sealing and merging use free pages again all the time.
-_FREE_PAGES_KEPT = 256
+# Sealing and merging use free pages again all the time; more than this share of the file is given back.
+_FREE_PAGES_KEPT = 64
+_FREE_SHARE_KEPT = 1 / 64
 # Half a megabyte in one transaction.
 _GIVEN_BACK_PAGES = 128
 
@@ -118,12 +119,12 @@ def used_bytes(engine: Engine) -> int:
 
 
 def shrink_file(engine: Engine) -> None:
-    """Return free pages to the disk, a few at a time, while they are more than a twentieth of the file."""
+    """Return free pages to the disk, a few at a time, while they are many."""
     while True:
         with reading(engine) as connection:
             count = int(connection.exec_driver_sql("PRAGMA page_count").scalar_one())
             free = int(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
-        if free < _FREE_PAGES_KEPT or free * 20 < count:
+        if free < _FREE_PAGES_KEPT or free < count * _FREE_SHARE_KEPT:
             return
         give_back(engine, _GIVEN_BACK_PAGES)
         with reading(engine) as connection:
