@@ -38,24 +38,33 @@ BENCHES: tuple[tuple[str, str, Callable[[], str]], ...] = (
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument(
-        "--only", choices=[name for name, _, _ in BENCHES], help="print one, write nothing"
-    )
-    only = arguments.parse_args().only
-    parts = [
-        "# Benchmarks",
-        "",
-        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, "
-        f"{platform.machine()}, Python {platform.python_version()}. Peers ran in the same run.",
-    ]
+    names = [name for name, _, _ in BENCHES]
+    arguments.add_argument("--only", choices=names, action="append", help="these; the others' tables stay")
+    arguments.add_argument("--print", action="store_true", help="write nothing")
+    given = arguments.parse_args()
     for name, title, run in BENCHES:
-        if only in (None, name):
-            text = run()
+        if given.only is None or name in given.only:
+            text = f"{_measured()}\n\n{run()}"
             print(f"\n## {title}\n\n{text}", flush=True)
-            parts += ["", f"## {title}", "", text]
-            if only is None:  # after each: the last of them takes as long as the others together
+            if not given.print:  # after each: the last of them takes as long as the others together
                 REPORT.parent.mkdir(exist_ok=True)
-                REPORT.write_text("\n".join(parts) + "\n")
+                REPORT.write_text(report(REPORT.read_text() if REPORT.exists() else "", title, text))
+
+
+def report(former: str, title: str, text: str) -> str:
+    """The report with this section instead of its former text; sections stay in the order of BENCHES."""
+    sections = dict(part.split("\n", 1) for part in former.split("\n## ")[1:] if "\n" in part)
+    sections[title] = f"\n{text}\n"
+    known = [title for _, title, _ in BENCHES if title in sections]
+    body = "".join(f"\n## {title}\n\n{sections[title].strip()}\n" for title in known)
+    return f"# Benchmarks\n\nWritten by `make bench`. Peers ran in the same run.\n{body}"
+
+
+def _measured() -> str:
+    return (
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, {platform.machine()}, "
+        f"Python {platform.python_version()}."
+    )
 
 
 if __name__ == "__main__":
