@@ -31,9 +31,9 @@ class WriteRequest:
         starts = []
         for labels in series:
             described = b"".join(
-                _field(1, _field(1, name.encode()) + _field(2, value.encode())) for name, value in labels
+                field(1, field(1, name.encode()) + field(2, value.encode())) for name, value in labels
             )
-            message += b"\x0a" + _varint(len(described) + len(_SAMPLE) * samples) + described
+            message += b"\x0a" + varint(len(described) + len(_SAMPLE) * samples) + described
             starts.append(len(message))
             message += _SAMPLE * samples
         at = (np.array(starts)[:, None] + len(_SAMPLE) * np.arange(samples)).ravel()
@@ -51,11 +51,11 @@ class WriteRequest:
         return bytes(cramjam.snappy.compress_raw(self._message.tobytes()))
 
 
-def _field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + varint(len(content)) + content
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cramjam
 import numpy as np
 
-from tests.bench.store_wire import HEADERS
+from tests.bench.store_wire import HEADERS, field, varint
 from tests.promql.samples import Samples
 
 # A head takes samples up to an hour older than its newest; in requests of this span, in order of time,
@@ -33,22 +33,9 @@ def _time_series(one: Samples, start_ms: int, end_ms: int) -> bytes:
     if begin == end:
         return b""
     content = b"".join(
-        _field(1, _field(1, name.encode()) + _field(2, value.encode())) for name, value in one.labels
+        field(1, field(1, name.encode()) + field(2, value.encode())) for name, value in one.labels
     )
     bits = one.values[begin:end].view(np.uint64).tolist()
     for time, value in zip(one.timestamps[begin:end].tolist(), bits, strict=True):
-        content += _field(2, b"\x09" + struct.pack("<Q", value) + b"\x10" + _varint(time))
-    return _field(1, content)
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+        content += field(2, b"\x09" + struct.pack("<Q", value) + b"\x10" + varint(time))
+    return field(1, content)
