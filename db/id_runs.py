@@ -68,17 +68,23 @@ NOTHING = Runs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 def runs_of(ids: IntArray) -> Runs:
     """The runs of ids in any order, repeated or not."""
-    return united(ids, ids)
+    ids = _ascending(ids)
+    return _joined(ids, ids)
 
 
 def united(first: IntArray, last: IntArray) -> Runs:
     """The union of runs in any order, overlapping or not."""
+    return _joined(_ascending(first), _ascending(last))
+
+
+def _ascending(numbers: IntArray) -> IntArray:
+    in_order = len(numbers) < 2 or bool(np.all(numbers[1:] > numbers[:-1]))
+    return numbers if in_order else np.sort(numbers)
+
+
+def _joined(first: IntArray, last: IntArray) -> Runs:
+    """Sorted apart: what began before first[i + 1] has all ended when the i-th end lies before it."""
     if len(first) == 0:
         return NOTHING
-    # Sorted apart: what began before first[i + 1] has all ended when the i-th end lies before it.
-    if len(first) > 1 and not bool(np.all(first[1:] > first[:-1])):
-        first = np.sort(first)
-    if len(last) > 1 and not bool(np.all(last[1:] > last[:-1])):
-        last = np.sort(last)
     apart = np.flatnonzero(first[1:] > last[:-1] + 1)
     return Runs(first[np.append(0, apart + 1)], last[np.append(apart, len(last) - 1)])

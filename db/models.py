@@ -51,7 +51,8 @@ class LabelPairRow(SamplesBase):
 
 class PostingRow(SamplesBase):
     """Which series carry a label pair: the ids with the same id >> 16, packed (`db.postings`). Rows with a
-    negative chunk are the values of a label as text, for regular expressions (`db.value_pages`)."""
+    negative chunk are the values of a label as text, for regular expressions (`db.value_pages`), and which
+    series is a value's only one (`db.sole_series`)."""
 
     __tablename__ = "posting"
     __table_args__ = ({"sqlite_with_rowid": False},)

@@ -14,6 +14,7 @@ under ("", ""): a label with a million values needs one posting to say which ser
 own name is empty, which no exporter may send, is kept in the series and not indexed.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -24,6 +25,7 @@ from db.id_runs import NOTHING, Runs, runs_of, united
 from db.labels import Labels
 from db.nan import IntArray
 from db.series_text import decode_labels, to_json
+from db.sole_series import PAGE_PAIRS, add_sole, drop_sole, sole_series
 from db.sqlite_engine import driver
 from db.value_pages import add_values, drop_values, repack_values
 
@@ -47,6 +49,7 @@ _PAIRS = text(
     "SELECT p.id, p.name, p.value FROM json_each(:pairs) AS j JOIN label_pair AS p "
     "ON p.name = json_extract(j.value, '$[0]') AND p.value = json_extract(j.value, '$[1]')"
 )
+_LABELS = text("SELECT value, id FROM label_pair WHERE name = ''")
 _NEXT_PAIR = text("SELECT coalesce(max(id), 0) + 1 FROM label_pair")
 _HELD = text(
     "SELECT p.pair_id, p.ids FROM json_each(:pairs) AS j "
@@ -60,6 +63,10 @@ _DROP_UNUSED = text(
     "DELETE FROM label_pair WHERE id IN (SELECT value FROM json_each(:pairs)) "
     "AND NOT EXISTS (SELECT 1 FROM posting WHERE pair_id = label_pair.id AND chunk >= 0) "
     "RETURNING id, name, value"
+)
+_POSTED = text(
+    "SELECT l.id, l.name, p.chunk, p.ids FROM label_pair AS l CROSS JOIN posting AS p ON p.pair_id = l.id "
+    "AND p.chunk >= 0 WHERE l.name <> '' AND l.id >= :first AND l.id < :end ORDER BY l.name, l.id"
 )
 _SERIES_FROM = text("SELECT id, labels FROM series WHERE id > :id ORDER BY id LIMIT :limit")
 # Straight to the driver: Core's per-row parameter handling would be most of the cost.
@@ -93,6 +100,7 @@ def post_series(connection: Connection, ids: IntArray, labels: Sequence[Labels])
     pairs = _pairs_of(labels)
     next_id = int(connection.execute(_NEXT_PAIR).scalar_one())
     found = find_pairs(connection, pairs) if next_id > 1 else {}
+    drop_sole(connection, _of_labels(found), _label_ids(found))
     missing = sorted(pair for pair in pairs if pair not in found)  # the index takes them in order
     if missing:
         numbers = range(next_id, next_id + len(missing))
@@ -100,12 +108,21 @@ def post_series(connection: Connection, ids: IntArray, labels: Sequence[Labels])
         connection.exec_driver_sql(_ADD_PAIR, rows)
         found.update(zip(missing, numbers, strict=True))
         add_values(connection, [row for row in rows if row[1] != ""], _label_ids(found), fresh_from=next_id)
+    count, carrier = np.zeros((2, len(missing)), dtype=np.int64)
     for chunk, pair_ids, keys in _keys_of(found, ids, labels):
-        held = _held(connection, pair_ids[pair_ids < next_id], chunk)  # the first ones: they ascend
+        old = int(np.searchsorted(pair_ids, next_id))
+        new = pair_ids[old:] - next_id
+        sizes, first = _carriers(keys)
+        count[new] += sizes[old:]
+        carrier[new] = chunk << CHUNK_BITS | first[old:]
+        held = _held(connection, pair_ids[:old], chunk)
         _, blobs = pack(united(np.append(held.first, keys.first), np.append(held.last, keys.last)))
         connection.exec_driver_sql(
             _PUT, [(pair_id, chunk, blob) for pair_id, blob in zip(pair_ids.tolist(), blobs, strict=True)]
         )
+    alone = [place for place in np.flatnonzero(count == 1).tolist() if missing[place][0] != ""]
+    named = [(next_id + place, missing[place][0]) for place in alone]
+    add_sole(connection, named, carrier[alone], _label_ids(found))
 
 
 def unpost_series(connection: Connection, ids: IntArray, labels: Sequence[Labels]) -> None:
@@ -113,6 +130,7 @@ def unpost_series(connection: Connection, ids: IntArray, labels: Sequence[Labels
     if len(ids) == 0:
         return
     found = find_pairs(connection, _pairs_of(labels))
+    drop_sole(connection, _of_labels(found), _label_ids(found))
     for chunk, pair_ids, keys in _keys_of(found, ids, labels):
         groups, blobs = pack(_held(connection, pair_ids, chunk).subtract(keys))
         kept = [
@@ -127,6 +145,19 @@ def unpost_series(connection: Connection, ids: IntArray, labels: Sequence[Labels
             drop_values(
                 connection, [(row[0], row[1], row[2]) for row in dropped if row[1] != ""], _label_ids(found)
             )
+
+
+def series_with_values(connection: Connection, label_id: int, pair_ids: IntArray) -> Runs:
+    """The series that carry at least one of very many pairs of one label, int64[n].
+
+    label_id: the pair ("", name).
+    """
+    alone, others = sole_series(connection, label_id, pair_ids)
+    found = runs_of(alone)
+    if len(others) == 0:
+        return found
+    rest = series_with(connection, others)
+    return united(np.append(found.first, rest.first), np.append(found.last, rest.last))
 
 
 def series_with(connection: Connection, pair_ids: IntArray) -> Runs:
@@ -146,6 +177,24 @@ def repack_postings(connection: Connection) -> None:
         labels = [decode_labels(row.labels) for row in rows]
         post_series(connection, np.array([row.id for row in rows], dtype=np.int64), labels)
         last = rows[-1].id
+    _repack_sole(connection)
+
+
+def _repack_sole(connection: Connection) -> None:
+    """From the postings, in batches of pairs that share no page with another batch."""
+    names = [(name, pair_id) for name, pair_id in connection.execute(_LABELS)]
+    end = int(connection.execute(_NEXT_PAIR).scalar_one())
+    for first in range(0, end, PAGE_PAIRS):
+        rows = connection.execute(_POSTED, {"first": first, "end": first + PAGE_PAIRS}).all()
+        if not rows:
+            continue
+        lows, lasts = unpack([row.ids for row in rows], np.arange(len(rows)) << _KEY_BITS)
+        keys = united(lows, lasts)
+        sizes, lows = _carriers(keys)
+        blobs_of = Counter(row.id for row in rows)
+        alone = [place for place in np.flatnonzero(sizes == 1).tolist() if blobs_of[rows[place].id] == 1]
+        series = np.array([rows[place].chunk << CHUNK_BITS for place in alone], dtype=np.int64) | lows[alone]
+        add_sole(connection, [(rows[place].id, rows[place].name) for place in alone], series, dict(names))
 
 
 def _pairs_of(labels: Sequence[Labels]) -> list[tuple[str, str]]:
@@ -156,6 +205,10 @@ def _pairs_of(labels: Sequence[Labels]) -> list[tuple[str, str]]:
     pairs.update(("", name) for name in names)
     pairs.add(EVERY_SERIES)
     return list(pairs)
+
+
+def _of_labels(found: dict[tuple[str, str], int]) -> list[tuple[int, str]]:
+    return [(pair_id, name) for (name, _), pair_id in found.items() if name != ""]
 
 
 def _label_ids(found: dict[tuple[str, str], int]) -> dict[str, int]:
@@ -191,6 +244,13 @@ def _keys_of(
         used, place = _distinct(keys.first >> _KEY_BITS)
         shift = (used[place] - place) << _KEY_BITS
         yield chunk, known[used], Runs(keys.first - shift, keys.last - shift)
+
+
+def _carriers(keys: Runs) -> tuple[IntArray, IntArray]:
+    """For each blob, none of them empty, how many keys are in it, and its first one: int64[blobs] each."""
+    _, blob = _distinct(keys.first >> _KEY_BITS)
+    begin = np.flatnonzero(np.diff(blob, prepend=-1))
+    return np.add.reduceat(keys.last - keys.first + 1, begin), keys.first[begin] & _LOW
 
 
 def _distinct(ascending: IntArray) -> tuple[IntArray, IntArray]:

@@ -14,10 +14,11 @@ from db.errors import BadMatcher
 from db.id_runs import NOTHING, Runs, runs_of
 from db.labels import Labels
 from db.nan import BoolArray, IntArray
-from db.postings import EVERY_SERIES, find_pairs, series_with
+from db.postings import EVERY_SERIES, find_pairs, series_with, series_with_values
 from db.records import Matcher
 from db.regex import RegexError, compile_anchored, fullmatch, line_pattern, literals, possible_range
 from db.series_text import load_labels
+from db.text_automaton import text_automaton
 from db.value_pages import value_pages
 
 # Values that are read and scanned together: about half a megabyte of text.
@@ -26,6 +27,8 @@ _VALUES = 1 << 14
 _FEW_SERIES = 4_000
 # Of so few values in a batch each is looked up; otherwise the ids of the whole batch are read.
 _FEW_VALUES = 512
+# The postings of more values than these are not looked up one by one if one series alone carries each.
+_MANY_PAIRS = 2_000
 # A label of more values is read from its pages, unless the pattern's first characters are known.
 _MANY_VALUES = 20_000
 _LEAST_CHARACTER = b"\0"
@@ -190,13 +193,21 @@ def _scanned(connection: Connection, matcher: Matcher) -> _Condition:
         ids, count = connection.execute(_IDS_OUTSIDE, bounds).one()
         outside, failed = _numbers(ids), failed + count
     if matched <= failed:
-        series = series_with(connection, _pair_ids(connection, name, batches, matching=True))
+        series = _series_of(connection, name, _pair_ids(connection, name, batches, matching=True))
     else:
         others = np.append(outside, _pair_ids(connection, name, batches, matching=False))
-        series = _having(connection, name).subtract(series_with(connection, others))
+        series = _having(connection, name).subtract(_series_of(connection, name, others))
     if not fullmatch(pattern, ""):
         return _Condition(series, negated=matcher.operator == "!~")
     return _Condition(_having(connection, name).subtract(series), negated=matcher.operator == "=~")
+
+
+def _series_of(connection: Connection, name: str, pair_ids: IntArray) -> Runs:
+    """The series that carry at least one of the label's pairs, int64[n]."""
+    if len(pair_ids) <= _MANY_PAIRS:
+        return series_with(connection, pair_ids)
+    [label_id] = find_pairs(connection, [("", name)]).values()
+    return series_with_values(connection, label_id, pair_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +227,14 @@ class _Batch:
 
 def _pages(connection: Connection, name: str, pattern: str) -> Iterator[_Batch]:
     """Every value of the label."""
+    automaton = text_automaton(pattern)
     lines = line_pattern(pattern)
     one = compile_anchored(pattern)
     for label_id in find_pairs(connection, [("", name)]).values():
         for page in value_pages(connection, label_id):
-            if page.joined and lines is not None:
+            if page.joined and automaton is not None:
+                matches = automaton.matches(page.values)
+            elif page.joined and lines is not None:
                 matches = _lines_hit(page.values, lines.spans(page.values))
             else:
                 matches = np.array([one.fullmatch(value.decode()) is not None for value in page.texts()])

@@ -14,6 +14,7 @@ import numpy as np
 from sqlalchemy import Connection, text
 
 from db.nan import IntArray
+from db.sole_series import SOLE
 
 _PAGE_BITS = 12
 _LOW = (1 << _PAGE_BITS) - 1
@@ -21,7 +22,10 @@ _ALONE = -(1 << 40)
 _WORD = np.dtype("<u2")
 _WORD_BYTES = 2
 
-_PAGES = text("SELECT chunk, ids FROM posting WHERE pair_id = :label AND chunk < 0")
+# Pages that are handed out together: some megabytes.
+_TOGETHER_BYTES = 1 << 21
+
+_PAGES = text("SELECT chunk, ids FROM posting WHERE pair_id = :label AND chunk < 0 AND chunk > :sole")
 _PAGE = text("SELECT ids FROM posting WHERE pair_id = :label AND chunk = :chunk")
 _EVERY_LABEL = text(
     "INSERT INTO label_pair (name, value) SELECT DISTINCT '', name FROM label_pair WHERE name <> '' "
@@ -52,9 +56,26 @@ class Page:
 
 
 def value_pages(connection: Connection, label_id: int) -> Iterator[Page]:
-    """All values of the label; label_id: the pair ("", name)."""
-    for chunk, blob in connection.execute(_PAGES, {"label": label_id}):
-        yield _page(chunk, blob)
+    """All values of the label, several stored pages as one; label_id: the pair ("", name)."""
+    together: list[Page] = []
+    size = 0
+    for chunk, blob in connection.execute(_PAGES, {"label": label_id, "sole": SOLE}):
+        page = _page(chunk, blob)
+        if not page.joined:
+            yield page
+            continue
+        together.append(page)
+        size += len(blob)
+        if size >= _TOGETHER_BYTES:
+            yield _merged(together)
+            together, size = [], 0
+    if together:
+        yield _merged(together)
+
+
+def _merged(pages: Sequence[Page]) -> Page:
+    ids = np.concatenate([page.ids for page in pages])
+    return Page(ids, b"\n".join([page.values for page in pages]), joined=True)
 
 
 def add_values(

@@ -17,6 +17,7 @@ from db.index import forget_series, intern_series, load_labels, match_series
 from db.labels import Labels, labels_from
 from db.postings import repack_postings
 from db.records import Matcher, MatchOperator
+from db.sole_series import SOLE
 
 OPERATORS: tuple[MatchOperator, ...] = ("=", "!=", "=~", "!~")
 
@@ -295,3 +296,46 @@ def test_a_label_without_a_name_is_kept_but_not_found_by(engine: Engine) -> None
         assert load_labels(connection, np.array([1])) == {1: odd}
     assert matched(engine, Matcher("", "=", "a")) == []
     assert matched(engine, Matcher("c", "!=", "")) == [2]
+
+
+_SOLE_ROWS = "SELECT pair_id, chunk FROM posting WHERE chunk <= :sole"
+
+
+def sole_rows(engine: Engine) -> list[tuple[object, ...]]:
+    with reading(engine) as connection:
+        return [tuple(row) for row in connection.execute(text(_SOLE_ROWS), {"sole": SOLE})]
+
+
+def test_values_that_one_series_carries_are_found_by_it(engine: Engine) -> None:
+    """A value that gets a second series is in the postings alone from then on, also when it loses it."""
+    series = [labels_from({"pod": f"pod-{number:05}"}, "m") for number in range(25_000)]
+    ids = intern(engine, series)
+    pattern = Matcher("pod", "=~", ".*[0-4]")
+    assert len(sole_rows(engine)) >= 25_000 // 4096
+    agrees(engine, ids, pattern)
+    ids |= intern(engine, [labels_from({"pod": f"pod-{number:05}"}, "n") for number in range(0, 9_000, 3)])
+    agrees(engine, ids, pattern)
+    ids |= intern(engine, [labels_from({"pod": f"later-{number:05}"}, "m") for number in range(9_000)])
+    agrees(engine, ids, pattern)
+    gone = [labels for labels in ids if dict(labels)["__name__"] == "m" and dict(labels)["pod"] < "pod-05"]
+    with writing(engine) as connection:
+        forget_series(connection, np.array(sorted(ids.pop(labels) for labels in gone)))
+    agrees(engine, ids, pattern)
+    agrees(engine, ids, Matcher("pod", "!~", ".*[0-4]"))
+    ids |= intern(engine, gone[:5_000])
+    agrees(engine, ids, pattern)
+
+
+def test_a_file_without_notes_of_sole_series_answers_the_same(engine: Engine) -> None:
+    ids = intern(engine, [labels_from({"pod": f"pod-{number:05}"}, "m") for number in range(25_000)])
+    with writing(engine) as connection:
+        connection.execute(text("DELETE FROM posting WHERE chunk <= :sole"), {"sole": SOLE})
+    agrees(engine, ids, Matcher("pod", "=~", ".*[0-4]"))
+
+
+def test_no_note_is_left_of_series_that_are_forgotten(engine: Engine) -> None:
+    ids = intern(engine, [labels_from({"pod": str(number), "all": "yes"}, "m") for number in range(5_000)])
+    assert sole_rows(engine)
+    with writing(engine) as connection:
+        forget_series(connection, np.array(list(ids.values())))
+    assert sole_rows(engine) == []
