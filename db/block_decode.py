@@ -49,18 +49,22 @@ def decode_integers(
     count = 0
     for block, rows in zip(blocks, wanted, strict=True):
         for frame in block.frames:
-            low, high = np.searchsorted(rows, (frame.first, frame.end)).tolist()
-            if low == high:
-                continue
-            inside = rows[low:high]
-            planes = block.planes(frame)
-            if high - low < frame.end - frame.first:
-                planes = [plane[inside - frame.first] for plane in planes]
+            low, high = 0, len(rows)
+            if len(block.frames) > 1:
+                low, high = int(rows.searchsorted(frame.first)), int(rows.searchsorted(frame.end))
+                if low == high:
+                    continue
+            planes, base, start = block.planes(frame), block.base, block.first
+            if high - low < block.rows:
+                inside = rows[low:high]
+                base, start = base[inside], start[inside]
+                if high - low < frame.end - frame.first:
+                    planes = [plane[inside - frame.first] for plane in planes]
             held = classes.setdefault((frame.width, frame.delta), ([], [], [], []))
             held[0].extend(range(count + low, count + high))
             held[1].append(planes)
-            held[2].append(block.base[inside])
-            held[3].append(block.first[inside])
+            held[2].append(base)
+            held[3].append(start)
         count += len(rows)
     exponent = np.concatenate([block.exponent[rows] for block, rows in zip(blocks, wanted, strict=True)])
     integers = np.empty((count, end - first), dtype=np.int64)

@@ -189,6 +189,8 @@ class Block:
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
         self.keeps_planes = False
+        # What its last reader found out of it; only that reader knows what this is.
+        self.remembered: object = None
         self._kept_planes: dict[int, list[Bytes]] = {}
         try:
             self._read_head(data)

@@ -84,6 +84,33 @@ def find_members(connection: Connection, ids: IntArray) -> list[Membership]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a block that are a member's, as in FoundRows. lengths: how many values the rows of each
+    lane have, -1 where they do not agree."""
+
+    member: Membership
+    rows: IntArray
+    ids: IntArray
+    lengths: dict[int, int]
+
+
+def _rows_of(block: Block, member: Membership) -> _Rows:
+    """Remembered with the block: a page asks for the same series at every tick, and for hundreds of small
+    blocks this takes as long as their values do."""
+    held = block.remembered
+    if isinstance(held, _Rows) and held.member is member:
+        return held
+    at = member.places.searchsorted(block.places)
+    at[at == len(member.places)] = 0
+    rows = np.flatnonzero(member.places[at] == block.places)
+    lengths: dict[int, int] = {}
+    for lane, length in zip(block.lanes[rows].tolist(), block.lengths[rows].tolist(), strict=True):
+        lengths[lane] = length if lengths.get(lane, length) == length else -1
+    found = block.remembered = _Rows(member, rows, member.ids[at[rows]], lengths)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """What a snapshot gave of some blocks; `rows` looks into it, when the snapshot is over.
 
@@ -107,19 +134,13 @@ class Fetched:
             held = self.blocks[block_id]
             if isinstance(held, bytes):
                 held = self.blocks[block_id] = self.cache.keep_block(block_id, held)
-            member = self.members[bundle_id]
-            at = member.places.searchsorted(held.places)
-            at[at == len(member.places)] = 0
-            mine = np.flatnonzero(member.places[at] == held.places)
-            if not len(mine):
+            mine = _rows_of(held, self.members[bundle_id])
+            if not mine.lengths:
                 continue
-            used = np.unique(held.lanes[mine]).tolist()
-            timestamps = {lane: vectors.get((timeline_id, lane), _NO_TIMES) for lane in used}
-            lengths = np.zeros(LANES, dtype=np.int64)
-            lengths[used] = [len(times) for times in timestamps.values()]
-            if not bool((lengths[held.lanes[mine]] == held.lengths[mine]).all()):
+            timestamps = {lane: vectors.get((timeline_id, lane), _NO_TIMES) for lane in mine.lengths}
+            if any(len(timestamps[lane]) != length for lane, length in mine.lengths.items()):
                 raise BadBlock("its timestamps are missing, or not as many as its values")
-            result.append(FoundRows(held, mine, member.ids[at[mine]], order, timeline_id, timestamps))
+            result.append(FoundRows(held, mine.rows, mine.ids, order, timeline_id, timestamps))
         return result
 
     def _read_timelines(self) -> dict[tuple[int, int], IntArray]:

@@ -46,7 +46,7 @@ def latest_frame(latest: Latest) -> pd.DataFrame:
 
 def vector_frame(answer: Answer) -> pd.DataFrame:
     """An instant vector: as `latest_frame`, with the query's time for every series."""
-    times = np.broadcast_to(answer.timestamps, len(answer.table))
+    times = np.full(len(answer.table), answer.timestamps[0])
     return _with_values(answer.table, times, answer.values[:, 0])
 
 

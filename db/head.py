@@ -7,6 +7,7 @@ Rows up to `store_state.sealed_seq` are in blocks already and only wait for bein
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from sqlalchemy import Connection
@@ -173,6 +174,15 @@ class WantedSlots:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathering:
+    """number: int64[series], the layout of each series. at: int64[series], where its value is among those of
+    all rows; None where that is its own place."""
+
+    number: IntArray
+    at: IntArray | None
+
+
+@dataclass(eq=False)
 class SlotPlan:
     """Where the series of a selection are in dense rows, layout by layout and as columns: for each of all
     slots the number of its layout in `layouts`, the slot, and the series' place in the selection."""
@@ -182,6 +192,34 @@ class SlotPlan:
     slot: IntArray
     place: IntArray
     repeated: bool  # is some series in several layouts?
+    _gathering: "tuple[tuple[int, ...], Gathering | None] | None" = field(default=None, repr=False)
+
+    @cached_property
+    def layout_ids(self) -> str:
+        """As a JSON array, which is how they are asked for."""
+        return json.dumps([item.layout_id for item in self.layouts])
+
+    def gathering(self, row_bytes: tuple[int, ...], count: int) -> "Gathering | None":
+        """How to take the values of a selection of so many series from a row of each layout, joined, when
+        these have so many bytes; None where some series is in none of them or in several. Remembered, since
+        rows seldom change their length."""
+        held = self._gathering
+        if held is None or held[0] != row_bytes:
+            held = self._gathering = (
+                row_bytes,
+                self._gathered([size // ITEM_BYTES for size in row_bytes], count),
+            )
+        return held[1]
+
+    def _gathered(self, lengths: Sequence[int], count: int) -> "Gathering | None":
+        all_there = not self.repeated and len(self.place) == count and len(lengths) == len(self.layouts)
+        size = np.array(lengths, dtype=np.int64)
+        if not all_there or not bool((self.slot < size[self.number]).all()):
+            return None
+        by_place = np.argsort(self.place)
+        at: IntArray = (np.cumsum(size)[self.number] - size[self.number] + self.slot)[by_place]
+        in_order = count == sum(lengths) and bool((at == np.arange(count)).all())
+        return Gathering(self.number[by_place], None if in_order else at)
 
     @classmethod
     def of(cls, layouts: Sequence[WantedSlots]) -> "SlotPlan":

@@ -248,8 +248,9 @@ class SampleStore:
             times, values = read_latest(
                 connection, state, selection, self._blocks, at_ms - lookback_ms + 1, at_ms
             )
-        live = np.flatnonzero(~is_absent(values))
-        if len(live) < len(values):
+        absent = is_absent(values)
+        if absent.any():
+            live = np.flatnonzero(~absent)
             return Latest(selection.series.take(live), times[live], values[live])
         return Latest(selection.series, times, values)
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from db.nan import IntArray
 from db.promql.windows import WindowPart
+from db.scratch import Scratch
 
 # Values of an answer below which a part is small.
 _SMALL = 1 << 16
+_scratch = Scratch()
 
 
 def gathered(parts: Sequence[WindowPart]) -> list[WindowPart]:
@@ -18,27 +19,28 @@ def gathered(parts: Sequence[WindowPart]) -> list[WindowPart]:
     if len(small) < 3:
         return list(parts)
     large = [part for part in parts if part.shape[0] * part.shape[1] >= _SMALL]
-    times, values, first, end = [], [], [], []
-    offset = 0
-    for part in small:
-        starts: IntArray = np.full((len(part.rows), 1), offset, dtype=np.int64)
-        if part.values.ndim == 2:
-            length = len(part.timestamps)
-            starts += np.arange(len(part.rows))[:, None] * length
-            times.append(np.tile(part.timestamps, len(part.rows)))
-        else:
-            times.append(part.timestamps)
-        values.append(part.values.reshape(-1))
-        first.append(part.first + starts)
-        end.append(part.end + starts)
-        offset += len(values[-1])
+    height = sum(len(part.rows) for part in small)
+    samples = sum(part.values.size for part in small)
     whole = small[0]
+    times, values = _scratch.empty((1, samples))[0].view(np.int64), _scratch.empty((1, samples))[0]
+    first, end = (_scratch.empty((height, len(whole.ends))).view(np.int64) for _ in range(2))
+    at = row = 0
+    for part in small:
+        here, rows = slice(at, at + part.values.size), slice(row, row + len(part.rows))
+        values[here].reshape(part.values.shape)[...] = part.values
+        times[here].reshape(part.values.shape)[...] = part.timestamps
+        # Of the shared form every series begins behind the one before it.
+        length = len(part.timestamps) if part.values.ndim == 2 else 0
+        starts = at + length * np.arange(len(part.rows))[:, None]
+        np.add(part.first, starts, out=first[rows])
+        np.add(part.end, starts, out=end[rows])
+        at, row = here.stop, rows.stop
     joined = WindowPart(
         np.concatenate([part.rows for part in small]),
-        np.concatenate(times),
-        np.concatenate(values),
-        np.concatenate(first),
-        np.concatenate(end),
+        times,
+        values,
+        first,
+        end,
         whole.starts,
         whole.ends,
         whole.at,

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from db.engine import reading
 from db.labels import Labels
+from db.latest import LATER_BLOCKS
 from db.maintenance import Maintainer
 from db.nan import ABSENT, STALE
-from db.records import DenseAppend, Slab, SparseAppend
+from db.records import DenseAppend, Matcher, Slab, SparseAppend
 from db.store import SampleStore
 from tests.db.stored_content import BEGIN, DAY, HOUR, gauges, scrape
 
@@ -81,3 +83,57 @@ def test_a_backfill_ahead_of_the_head_is_seen(store: SampleStore, maintainer: Ma
     maintainer.compact(BEGIN + 3 * DAY)
     assert latest(store, BEGIN + 5_000) == {ONE: (BEGIN + 5_000, 9.0)}
     assert latest(store, BEGIN + 4_999) == {ONE: (BEGIN, 1.0)}
+
+
+def test_targets_whose_rows_are_in_another_order_than_the_series(store: SampleStore) -> None:
+    """All in one row each: asked again and again, while the targets grow, miss and end some of them."""
+    series = gauges(12)
+    # Too old to be an answer, but it gives them their order.
+    store.write([SparseAppend(series, np.full(12, BEGIN - 600_000), np.zeros(12))])
+    orders: dict[str, list[Labels]] = {"a": [], "b": []}
+
+    def both(at: int, some: list[Labels]) -> dict[Labels, tuple[int, float]]:
+        """Odd ones to one target and even ones to the other, each a little later than the one before."""
+        expected = {}
+        for place, key in enumerate(orders):
+            held = {
+                one: at / 1000 + number for number, one in enumerate(some) if series.index(one) % 2 == place
+            }
+            dense(store, key, at + place, held, orders[key])
+            expected |= {one: (at + place, value) for one, value in held.items()}
+        return expected
+
+    before = both(BEGIN, series[7::-1])
+    assert latest(store, BEGIN + 1) == latest(store, BEGIN + 1) == before
+    expected = both(BEGIN + 15_000, series[8:] + series[:8])
+    assert latest(store, BEGIN + 15_001) == latest(store, BEGIN + 15_001) == expected
+    assert latest(store, BEGIN + 1) == before
+    assert latest(store, BEGIN + 15_001) == expected
+    later = both(BEGIN + 30_000, series[1:])
+    assert latest(store, BEGIN + 30_001) == {series[0]: expected[series[0]], **later}
+    dense(store, "a", BEGIN + 40_000, dict.fromkeys(orders["a"], STALE), orders["a"])
+    odd = {one: sample for one, sample in later.items() if series.index(one) % 2}
+    assert latest(store, BEGIN + 40_000) == odd
+    one = store.latest([Matcher("i", "=", "0003")], BEGIN + 30_001)
+    assert [(item.labels, item.timestamp_ms, item.value) for item in one] == [(series[3], *later[series[3]])]
+
+
+def test_a_later_question_finds_another_row_of_the_same_length(store: SampleStore) -> None:
+    for step in range(5):
+        store.write([DenseAppend("a", gauges(3) if step == 0 else [], BEGIN + step, np.arange(3.0) + step)])
+    for step in range(5):
+        held = latest(store, BEGIN + step)
+        assert list(held.values()) == [(BEGIN + step, value + step) for value in (0.0, 1.0, 2.0)]
+
+
+def test_what_was_given_does_not_change_with_the_next_question(store: SampleStore) -> None:
+    store.write([DenseAppend("a", gauges(3), BEGIN, np.arange(3.0))])
+    before = store.latest_columns([], BEGIN)
+    before.values[:] = 7.0
+    assert store.latest_columns([], BEGIN).values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_later_blocks_are_found_without_walking_all(store: SampleStore) -> None:
+    with reading(store.engine) as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {LATER_BLOCKS}", (0, 1)).all()
+    assert any("ix_block_end_ms" in row.detail for row in plan), plan
