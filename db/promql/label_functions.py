@@ -29,7 +29,10 @@ def label_replace(context: Context, call: Call) -> Vector:
     vector = context.vector(call.arguments[0])
     table = vector.table.remembered(
         ("label_replace", destination, replacement, source, pattern),
-        lambda: _replaced(vector.table, destination, Template.of(replacement), source, compiled),
+        lambda: (
+            _copied(vector.table, destination, replacement, source, pattern)
+            or _replaced(vector.table, destination, Template.of(replacement), source, compiled)
+        ),
     )
     return Vector(table, vector.values, vector.there).merged()
 
@@ -115,6 +118,21 @@ def _group(name: str) -> int | str:
     """A number if it is one without a leading zero, else a name."""
     is_number = name.isascii() and name.isdigit() and (name == "0" or name[0] != "0") and len(name) < 10
     return int(name) if is_number else name
+
+
+def _copied(
+    table: SeriesTable, destination: str, replacement: str, source: str, pattern: str
+) -> SeriesTable | None:
+    """The table where the whole of one label becomes another: the column as it is, without a look at its
+    texts. None where it is not as simple as that."""
+    if replacement != "$1" or pattern not in ("(.+)", "(.*)"):
+        return None
+    column = table.column(source)
+    if pattern == "(.+)":  # series without the source keep what they have, which must be nothing, too
+        lacking = column.codes < 0
+        if (table.column(destination).codes[lacking] >= 0).any():
+            return None
+    return table.with_column(destination, column)
 
 
 def _replaced(

@@ -189,3 +189,21 @@ def test_no_series_is_no_error():
     nothing = vector({labels("m"): [None]}).without_empty()
     assert shown(called("label_join", nothing, "dst", "-", "a")[0]) == {}
     assert shown(called("label_replace", nothing, "dst", "$1", "src", "(.*)")[0]) == {}
+
+
+@pytest.mark.parametrize("pattern", ["(.+)", "(.*)"])
+@pytest.mark.parametrize(
+    "series",
+    [
+        [{"src": "a"}, {"src": "b"}],
+        [{"src": "a"}, {}],
+        [{"src": "a", "dst": "x"}, {"dst": "y"}],
+        [{"dst": "x"}, {"dst": "y"}],
+        [{"src": "a\nb", "dst": "x"}, {"src": "é", "dst": "y"}],
+    ],
+)
+def test_a_label_taken_whole_is_what_the_regular_expression_gives(pattern, series):
+    """The short cut answers as the long way, which a pattern that means the same takes."""
+    given = {labels("m", n=str(number), **own): [1.0] for number, own in enumerate(series)}
+    long = f"({pattern[1:-1]}){{1}}"
+    assert replaced(given, "dst", "$1", "src", pattern) == replaced(given, "dst", "$1", "src", long)
