@@ -116,16 +116,20 @@ def _churning(rng: np.random.Generator, instance: str, times: IntArray) -> list[
     return found
 
 
-def perturbed(series: Sequence[Samples], seed: int, relative: float = 1e-13) -> list[Samples]:
-    """The same series with every value that is no integer moved a little."""
+def perturbed(
+    series: Sequence[Samples], seed: int, relative: float = 1e-13, absolute: float = 0.0
+) -> list[Samples]:
+    """The same series with every value that is no integer moved a little: by a part of itself, and by up to
+    `absolute`."""
     rng = np.random.default_rng(seed)
     found = []
     for one in series:
         with np.errstate(invalid="ignore"):
             moving = np.isfinite(one.values) & (one.values != np.floor(one.values))
-        noise = 1 + relative * rng.uniform(-1, 1, len(one.values))
+        noise = rng.uniform(-1, 1, len(one.values))
         # Where nothing moves the bits stay: a multiplied staleness marker would be another NaN.
         values = one.values.copy()
-        values[moving] *= noise[moving]
+        values[moving] *= 1 + relative * noise[moving]
+        values[moving] += absolute * noise[moving]
         found.append(Samples(one.labels, one.timestamps, values))
     return found

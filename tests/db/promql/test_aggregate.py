@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -277,6 +278,29 @@ def test_equal_values_have_no_deviation():
 def test_a_deviation_far_from_zero_keeps_its_digits():
     found, _ = run("stdvar", series([1e9, 1e9 + 1, 1e9 + 2]), 1)
     assert steps_of(found)[0][()] == pytest.approx(2 / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, -1.7e9, 1.7e9, 1e15])
+def test_a_deviation_far_from_zero_is_nearer_the_truth_than_one_pass(offset: float):
+    """Of `stdvar(temperature - time())` too the variance is that of the values that the subtraction left.
+    Prometheus's running mean of them is wrong by some parts in 10^9."""
+    random = np.random.default_rng(4)
+    for count in (2, 7, 100, 3000):
+        values = (offset + random.normal(20, 16, count)).tolist()
+        exact = exact_variance(values)
+        [held] = steps_of(run("stdvar", series(values), 1)[0])[0].values()
+        assert abs(Fraction(held) - exact) <= exact * Fraction(1e-14)
+        assert abs(Fraction(held) - exact) <= abs(Fraction(one("stdvar", values)) - exact) + exact * Fraction(
+            1e-15
+        )
+        [root] = steps_of(run("stddev", series(values), 1)[0])[0].values()
+        assert abs(Fraction(root) ** 2 - exact) <= exact * Fraction(2e-14)
+
+
+def exact_variance(values: Sequence[float]) -> Fraction:
+    exact = [Fraction(value) for value in values]
+    middle = sum(exact) / len(exact)
+    return sum((value - middle) ** 2 for value in exact) / len(exact)
 
 
 def test_by_name_keeps_the_name_and_without_drops_it():

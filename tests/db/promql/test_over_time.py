@@ -1,6 +1,7 @@
 """Sums, means, extremes, spreads and quantiles of windows are Prometheus's."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -196,6 +197,19 @@ def test_long_windows_that_overlap_are_as_the_definition_says() -> None:
 def test_squares_that_overflow_are_infinite() -> None:
     assert one("stdvar_over_time", scrapes(10, [1e200, -1e200], 55, 60)) == INF
     assert one("stddev_over_time", scrapes(10, [1e200, -1e200], 55, 60)) == INF
+
+
+@pytest.mark.parametrize("count", [2, 7, 100, 4000])
+def test_a_variance_far_from_zero_is_as_near_the_truth_as_prometheus(count: int) -> None:
+    random = np.random.default_rng(4)
+    values = 1.7e9 + random.normal(20, 16, count)
+    case = Case(range(count), [values], [count - 1], count)
+    exact = [Fraction(value) for value in values.tolist()]
+    middle = sum(exact) / count
+    truth = sum((value - middle) ** 2 for value in exact) / count
+    found = one("stdvar_over_time", case)
+    [[theirs]] = case.expected(stdvar_over_time, [])
+    assert abs(Fraction(found) - truth) <= abs(Fraction(theirs) - truth) + truth * Fraction(1e-15)
 
 
 def test_the_mean_of_equal_samples_is_that_sample() -> None:
