@@ -169,6 +169,10 @@ class RequestReader:
         place = None if pairs else self._places.get(key)
         if place is None:
             labels = self._read_labels(_label_messages(key) + pairs)
+            if not labels and usual and not careful:
+                # What looks like more samples may be labels that stand behind the first one.
+                self._series(body, start, end, columns, careful=True)
+                return
             if not labels and (usual or values):
                 raise BadRequest("a time series has no labels")
             place = self._place(labels)

@@ -7,7 +7,7 @@ import pytest
 from collectors.fetch import new_session
 from collectors.remote_write_request import WriteEndpoint
 from db.remote_settings import PrometheusSettings, RemoteAuth
-from tests.browser.server import free_port
+from tests.free_port import free_port
 from tests.remote_engines import scripted_engine
 
 NOW_MS = 1_795_000_000_000

@@ -168,6 +168,14 @@ def test_known_series_with_something_else_behind_them_are_read_carefully():
         assert read(body, reader) == wanted(body)
 
 
+@pytest.mark.parametrize("front", [b"", label("empty", "")])
+def test_labels_behind_a_sample_are_found_although_they_are_as_long_as_another(front):
+    behind = label("__name__", "down")
+    assert len(behind) == len(sample(1.0, NOW))
+    body = chunk(1, front + sample(1.0, NOW) + behind)
+    assert read(body) == wanted(body) == ([((("__name__", "down"),), NOW, struct.pack("<d", 1.0))], [], 0)
+
+
 def test_known_series_in_the_usual_forms_are_read_in_one_pass():
     """The zero of Prometheus's own writer lacks its value; reading it must not cost a second pass."""
 
