@@ -200,7 +200,7 @@ def _layout(table: SeriesTable) -> _Layout:
     # For each text, and last for the label's absence: the bound, and whether there is one.
     parsed, known = np.zeros(len(column.texts) + 1), np.zeros(len(column.texts) + 1, dtype=np.bool_)
     for code in np.unique(column.codes[column.codes >= 0]).tolist():
-        bound = _bound(column.texts[code])
+        bound = bucket_bound(column.texts[code])
         if bound is not None:
             parsed[code], known[code] = bound, True
     bounds, valid = parsed[column.codes], known[column.codes]
@@ -234,7 +234,7 @@ def _malformed(table: SeriesTable, rows: IntArray) -> list[tuple[str, IntArray]]
     return found
 
 
-def _bound(text: str) -> float | None:
+def bucket_bound(text: str) -> float | None:
     """A bucket's bound as Go reads a number; None where it does not."""
     if text.lower() == "nan":
         return float("nan")

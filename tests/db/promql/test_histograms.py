@@ -256,7 +256,7 @@ def at_step(series, step):
     """{"i": {bound: count}} as the reference takes it."""
     found = {}
     for row, values in series.items():
-        bound = histograms._bound(dict(row)["le"])
+        bound = histograms.bucket_bound(dict(row)["le"])
         if bound is not None and values[step] is not None:
             held = found.setdefault(dict(row)["i"], {})
             held[bound] = held[bound] + values[step] if bound in held else values[step]
