@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +47,7 @@ class NvmlCollector:
 
     `open_devices` opens the driver, at the first reading and in the process that reads (NVML does not survive
     a fork). `proc` is where /proc is mounted. `clock` is in seconds and only its differences are used.
+    `tell_models` is told the names of the GPUs that this process sees, those of suppressed ones too.
     """
 
     name = "nvml"
@@ -60,12 +61,14 @@ class NvmlCollector:
         proc: Path = Path("/proc"),
         suppressed_uuids: Callable[[], frozenset[str]] = frozenset,
         clock: Callable[[], float] = time.monotonic,
+        tell_models: Callable[[Iterable[str]], None] = lambda _models: None,
     ) -> None:
         self._hostname = hostname
         self._open_devices = open_devices
         self._proc = proc
         self._suppressed_uuids = suppressed_uuids
         self._clock = clock
+        self._tell_models = tell_models
         self._busy = threading.Lock()
         self._devices: GpuDevices | None = None
         self._opened_by = 0
@@ -73,7 +76,9 @@ class NvmlCollector:
         self._lost: dict[str, str] = {}
         self._readings_since_open = 0
         self._xids: dict[tuple[str, int | None], int] = {}
-        self._link_counters: dict[str, tuple[float, int]] = {}
+        self._link_counters: dict[str, tuple[float, float]] = {}
+        self.note = ""
+        self.trouble = ""
 
     def collect(self) -> tuple[Family, ...]:
         """Read every GPU once. Raises Unsupported, NoData, CollectFailed."""
@@ -99,6 +104,7 @@ class NvmlCollector:
         lost: dict[str, str] = {}
         nameless: dict[int, str] = {}
         found: set[str] = set()
+        missing: dict[str, list[int]] = defaultdict(list)
         for index in range(count):
             try:
                 gpu = devices.gpu(index)
@@ -107,15 +113,20 @@ class NvmlCollector:
                 continue
             if gpu is None:
                 continue
+            self._tell_models((gpu.model,))
             if gpu.uuid in suppressed:
                 self._add_processes_alone(page, gpu, devices)
                 continue
             found.add(gpu.uuid)
             self._seen[gpu.uuid] = gpu
             try:
-                self._add(page, gpu, devices.read(gpu))
+                reading = devices.read(gpu)
             except GpuLost as error:
                 lost[gpu.uuid] = str(error)
+                continue
+            self._add(page, gpu, reading)
+            if reading.activity_missing:
+                missing[reading.activity_missing].append(index)
         for uuid, gpu in self._seen.items():
             if uuid in found:
                 continue
@@ -130,6 +141,9 @@ class NvmlCollector:
         for index in nameless:
             page.add(GPU_UP, page.gpu_labels(Gpu(index, "", "", "")), 0)
         self._note(lost | {f"gpu {index}": reason for index, reason in nameless.items()})
+        self.note = "; ".join(
+            f"GPU {', '.join(map(str, which))}: {reason}" for reason, which in missing.items()
+        )
         families = page.families()
         if not families:
             raise NoData(

@@ -3,8 +3,8 @@
 The collector speaks only to `GpuDevices`; `collectors.nvml_driver` implements it with NVML and
 `tests/fakes_nvml.py` without any GPU. Values stay in the driver's own units (the field's name says
 which); `collectors.nvml_metrics` turns them into the exporter's units in one table. GPM (the
-DCGM_FI_PROF_* ratios of Hopper and later) has its place here: more fields, read by a driver module of
-its own and joined to `GpuReading.values`.
+DCGM_FI_PROF_* ratios of Hopper and later) is more fields of the same kind, averages since the reading
+before, read by `collectors.nvml_gpm`.
 
 Error tree::
 
@@ -73,11 +73,33 @@ class GpuField(Enum):
     NVLINK_CRC_DATA_ERRORS = auto()
     NVLINK_REPLAY_ERRORS = auto()
     NVLINK_RECOVERY_ERRORS = auto()
+    NVLINK_DL_CRC_ERRORS = auto()
+    NVLINK_DL_REPLAY_ERRORS = auto()
+    NVLINK_DL_RECOVERY_ERRORS = auto()
+    NVLINK_RECEIVE_ERRORS = auto()
+    NVLINK_SYMBOL_ERRORS = auto()
+    NVLINK_EFFECTIVE_ERRORS = auto()
+    NVLINK_INTEGRITY_ERRORS = auto()
+    NVLINK_TRANSMIT_DISCARDS = auto()
+    NVLINK_LINK_RECOVERIES = auto()
+    NVLINK_FAILED_LINK_RECOVERIES = auto()
     NVLINK_TRANSMITTED_BYTES = auto()
     NVLINK_RECEIVED_BYTES = auto()
     NVLINK_DATA_TRANSMITTED_KIB = auto()
     NVLINK_DATA_RECEIVED_KIB = auto()
     RECOVERY_ACTION_CODE = auto()
+    GPM_GRAPHICS_PERCENT = auto()
+    GPM_SM_PERCENT = auto()
+    GPM_OCCUPANCY_PERCENT = auto()
+    GPM_TENSOR_PERCENT = auto()
+    GPM_DRAM_PERCENT = auto()
+    GPM_FP64_PERCENT = auto()
+    GPM_FP32_PERCENT = auto()
+    GPM_FP16_PERCENT = auto()
+    GPM_PCIE_TRANSMITTED_MIB_PER_SECOND = auto()
+    GPM_PCIE_RECEIVED_MIB_PER_SECOND = auto()
+    GPM_NVLINK_TRANSMITTED_MIB_PER_SECOND = auto()
+    GPM_NVLINK_RECEIVED_MIB_PER_SECOND = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +117,7 @@ class FieldValue:
     """A field that the driver answered. A field it cannot answer has no record at all, never a 0."""
 
     field: GpuField
-    value: int
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +141,15 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One look at one GPU. `watches_xid`: the driver reports XID errors of this GPU as events."""
+    """One look at one GPU. `watches_xid`: the driver reports XID errors of this GPU as events.
+    `activity_missing`: why there is no GPM field among the values, "" where there is or will be.
+    """
 
     values: tuple[FieldValue, ...]
     instances: tuple[MigInstance, ...]
     processes: tuple[GpuProcess, ...]
     watches_xid: bool
+    activity_missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)

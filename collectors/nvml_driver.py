@@ -1,4 +1,5 @@
-"""NVML behind `GpuDevices`: the only module that imports pynvml (distribution nvidia-ml-py).
+"""NVML behind `GpuDevices`: the only module that imports pynvml (distribution nvidia-ml-py), and hands it to
+`collectors.nvml_gpm`.
 
 Every field is asked for by itself, so that one refusal (not supported on this model, in MIG mode, in this
 container) costs only that field. Most numbers come in one batched call per GPU (`nvmlDeviceGetFieldValues`);
@@ -16,6 +17,7 @@ Traps that this module knows:
 import contextlib
 import ctypes
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -36,6 +38,7 @@ from collectors.nvml_device import (
     XidError,
 )
 from collectors.nvml_fields import ALL_LINKS_FIELDS, BATCH_FIELDS, plausible
+from collectors.nvml_gpm import GpmReader
 
 NO_LIBRARY: Final = "no NVIDIA driver on this machine (libnvidia-ml.so.1 not found)"
 NOT_LOADED: Final = "the NVIDIA library is installed but its kernel driver is not loaded"
@@ -72,8 +75,8 @@ _BATCH_REQUESTS: Final = [
 ]
 
 
-def open_nvml() -> "NvmlDriver":
-    """Load libnvidia-ml and start it. Raises NoDriver or DriverFailed."""
+def open_nvml(clock: Callable[[], float] = time.monotonic) -> "NvmlDriver":
+    """Load libnvidia-ml and start it. `clock` is in seconds. Raises NoDriver or DriverFailed."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -88,19 +91,20 @@ def open_nvml() -> "NvmlDriver":
         raise DriverFailed(
             _DRIVER_GONE.get(error.value, f"the NVIDIA driver does not start: {error}")
         ) from error
-    return NvmlDriver()
+    return NvmlDriver(clock)
 
 
 class NvmlDriver:
     """An initialised NVML; handles, identities and XID registrations live as long as it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.driver_version = _text(nvml.nvmlSystemGetDriverVersion)
         self._handles: dict[int, Any] = {}
         self._gpus: dict[int, Gpu] = {}
         self._uuid_at: dict[int | None, str] = {}
         self._watched: set[str] = set()
         self._events: Any = _ask(nvml.nvmlEventSetCreate)
+        self._activity = GpmReader(nvml, _ask, clock)
 
     def count(self) -> int:
         try:
@@ -139,12 +143,18 @@ class NvmlDriver:
             raise GpuLost("the driver lists it and answers none of its fields")
         mig_mode = _ask(nvml.nvmlDeviceGetMigMode, handle)
         in_mig_mode = mig_mode is not None and mig_mode[0] == nvml.NVML_DEVICE_MIG_ENABLE
+        instances = _instances(handle) if in_mig_mode else ()
+        self._activity.keep(gpu.uuid, {(one.instance_id, one.profile) for one in instances})
+        activity = self._activity.read(handle, gpu.uuid)
+        # After the whole GPU, which may be refused while its instances are not.
+        instances = tuple(self._with_activity(handle, gpu.uuid, one) for one in instances)
         return GpuReading(
-            values=values,
-            instances=_instances(handle) if in_mig_mode else (),
+            values=(*values, *activity),
+            instances=instances,
             # In MIG mode the whole-GPU list repeats what the instances list, where it may be read at all.
             processes=() if in_mig_mode else _processes(handle),
             watches_xid=gpu.uuid in self._watched,
+            activity_missing=self._activity.missing(gpu.uuid),
         )
 
     def xids(self) -> tuple[XidError, ...]:
@@ -163,11 +173,16 @@ class NvmlDriver:
         return tuple(found)
 
     def close(self) -> None:
+        self._activity.close()
         with contextlib.suppress(nvml.NVMLError):
             if self._events is not None:
                 nvml.nvmlEventSetFree(self._events)
         with contextlib.suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
+
+    def _with_activity(self, handle: Any, uuid: str, one: MigInstance) -> MigInstance:
+        activity = self._activity.read(handle, uuid, (one.instance_id, one.profile))
+        return replace(one, values=(*one.values, *activity))
 
     def _watch(self, handle: Any, uuid: str) -> None:
         wanted = nvml.nvmlEventTypeXidCriticalError

@@ -1,13 +1,14 @@
-"""Which NVML field ids are read in one batch, and which answers are nonsense.
+"""Which NVML field ids and GPM metrics are read, and which answers are nonsense.
 
-The ids are named, not numbered: `collectors.nvml_driver` looks the names up in the installed pynvml and
-leaves out what an older one does not know (the last ids came with driver 570).
+The ids are named, not numbered: they are looked up in the installed pynvml, and what an older one does not
+know is left out (the last field ids came with driver 570).
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
-from collectors.nvml_device import FieldValue, GpuField
+from collectors.nvml_device import MIB, FieldValue, GpuField
 
 BATCH_FIELDS: Final[dict[str, GpuField]] = {
     "NVML_FI_DEV_MEMORY_TEMP": GpuField.MEMORY_TEMP_CELSIUS,
@@ -37,6 +38,16 @@ BATCH_FIELDS: Final[dict[str, GpuField]] = {
     "NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": GpuField.NVLINK_CRC_DATA_ERRORS,
     "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": GpuField.NVLINK_REPLAY_ERRORS,
     "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": GpuField.NVLINK_RECOVERY_ERRORS,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_CRC": GpuField.NVLINK_DL_CRC_ERRORS,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY": GpuField.NVLINK_DL_REPLAY_ERRORS,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY": GpuField.NVLINK_DL_RECOVERY_ERRORS,
+    "NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS": GpuField.NVLINK_RECEIVE_ERRORS,
+    "NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS": GpuField.NVLINK_SYMBOL_ERRORS,
+    "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS": GpuField.NVLINK_EFFECTIVE_ERRORS,
+    "NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS": GpuField.NVLINK_INTEGRITY_ERRORS,
+    "NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS": GpuField.NVLINK_TRANSMIT_DISCARDS,
+    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS": GpuField.NVLINK_LINK_RECOVERIES,
+    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS": GpuField.NVLINK_FAILED_LINK_RECOVERIES,
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX": GpuField.NVLINK_DATA_TRANSMITTED_KIB,
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX": GpuField.NVLINK_DATA_RECEIVED_KIB,
     "NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES": GpuField.NVLINK_TRANSMITTED_BYTES,
@@ -45,12 +56,36 @@ BATCH_FIELDS: Final[dict[str, GpuField]] = {
 }
 ALL_LINKS_FIELDS: Final = frozenset(
     {
+        GpuField.NVLINK_DL_CRC_ERRORS,
+        GpuField.NVLINK_DL_REPLAY_ERRORS,
+        GpuField.NVLINK_DL_RECOVERY_ERRORS,
+        GpuField.NVLINK_RECEIVE_ERRORS,
+        GpuField.NVLINK_SYMBOL_ERRORS,
+        GpuField.NVLINK_EFFECTIVE_ERRORS,
+        GpuField.NVLINK_INTEGRITY_ERRORS,
+        GpuField.NVLINK_TRANSMIT_DISCARDS,
+        GpuField.NVLINK_LINK_RECOVERIES,
+        GpuField.NVLINK_FAILED_LINK_RECOVERIES,
         GpuField.NVLINK_DATA_TRANSMITTED_KIB,
         GpuField.NVLINK_DATA_RECEIVED_KIB,
         GpuField.NVLINK_TRANSMITTED_BYTES,
         GpuField.NVLINK_RECEIVED_BYTES,
     }
 )
+GPM_METRICS: Final[dict[str, GpuField]] = {
+    "NVML_GPM_METRIC_GRAPHICS_UTIL": GpuField.GPM_GRAPHICS_PERCENT,
+    "NVML_GPM_METRIC_SM_UTIL": GpuField.GPM_SM_PERCENT,
+    "NVML_GPM_METRIC_SM_OCCUPANCY": GpuField.GPM_OCCUPANCY_PERCENT,
+    "NVML_GPM_METRIC_ANY_TENSOR_UTIL": GpuField.GPM_TENSOR_PERCENT,
+    "NVML_GPM_METRIC_DRAM_BW_UTIL": GpuField.GPM_DRAM_PERCENT,
+    "NVML_GPM_METRIC_FP64_UTIL": GpuField.GPM_FP64_PERCENT,
+    "NVML_GPM_METRIC_FP32_UTIL": GpuField.GPM_FP32_PERCENT,
+    "NVML_GPM_METRIC_FP16_UTIL": GpuField.GPM_FP16_PERCENT,
+    "NVML_GPM_METRIC_PCIE_TX_PER_SEC": GpuField.GPM_PCIE_TRANSMITTED_MIB_PER_SECOND,
+    "NVML_GPM_METRIC_PCIE_RX_PER_SEC": GpuField.GPM_PCIE_RECEIVED_MIB_PER_SECOND,
+    "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC": GpuField.GPM_NVLINK_TRANSMITTED_MIB_PER_SECOND,
+    "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC": GpuField.GPM_NVLINK_RECEIVED_MIB_PER_SECOND,
+}
 _UNKNOWN: Final = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})  # NVML_VALUE_NOT_AVAILABLE, both widths
 _HIGHEST: Final[dict[GpuField, int]] = {
     GpuField.GPU_TEMP_CELSIUS: 200,  # DCGM drops temperatures above it as a sensor's fault
@@ -67,3 +102,20 @@ def plausible(field: GpuField, value: float) -> Iterator[FieldValue]:
     whole = int(value)
     if whole not in _UNKNOWN and 0 <= whole <= _HIGHEST.get(field, whole):
         yield FieldValue(field, whole)
+
+
+# Counters that are not read at the very same instant overshoot a little; more than this is a fault.
+_OVERSHOOT_PERCENT: Final = 1.0
+# 10 TB/s: above any link of a GPU, below what a counter that was reset in between comes to.
+_HIGHEST_MIB_PER_SECOND: Final = 10e12 / MIB
+
+
+def averaged(field: GpuField, value: float) -> Iterator[FieldValue]:
+    """A GPM average as a record, or nothing where it is not finite, negative or more than there can be."""
+    if not math.isfinite(value) or value < 0:
+        return
+    if not field.name.endswith("_PERCENT"):
+        if value <= _HIGHEST_MIB_PER_SECOND:
+            yield FieldValue(field, value)
+    elif value <= 100 + _OVERSHOOT_PERCENT:
+        yield FieldValue(field, min(value, 100.0))

@@ -6,8 +6,12 @@ NVLINK_BANDWIDTH_TOTAL is typed counter and is a rate, and row remap failure is 
 CLOCKS_EVENT_REASONS is the one spelling that every DCGM since 3.3 accepts (CLOCK_THROTTLE_REASONS is its
 old alias), so it alone is published.
 
-Left out, with the reason: PCIe throughput (NVML sleeps 20 ms in each of two calls per GPU to sample it, and
-its cheap counter wraps at an undocumented width); the vGPU licence state (5 kB per GPU for a constant 0).
+The DCGM_FI_PROF_* of GPM are averages between two readings: ratios of 0 to 1, and bytes a second where GPM
+itself has MiB a second (nvml.h).
+
+Left out, with the reason: PCIe throughput of GPUs before Hopper (NVML sleeps 20 ms in each of two calls per
+GPU to sample it, and its cheap counter wraps at an undocumented width); the vGPU licence state (5 kB per GPU
+for a constant 0).
 """
 
 from dataclasses import dataclass
@@ -24,7 +28,7 @@ class Metric:
     name: str
     type: MetricType
     help: str
-    divisor: int = 1
+    divisor: float = 1
 
 
 XID_ERRORS: Final = Metric("DCGM_FI_DEV_XID_ERRORS", "gauge", "Value of the last XID error encountered.")
@@ -141,6 +145,33 @@ METRICS: Final[dict[GpuField, Metric]] = {
     GpuField.NVLINK_RECOVERY_ERRORS: Metric(
         "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "counter",
         "Total number of NVLink recovery errors."),
+    GpuField.NVLINK_DL_CRC_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", "counter", "NVLink data-link CRC errors over all links."),
+    GpuField.NVLINK_DL_REPLAY_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", "counter", "NVLink data-link replays over all links."),
+    GpuField.NVLINK_DL_RECOVERY_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", "counter", "NVLink data-link recoveries over all links."),
+    GpuField.NVLINK_RECEIVE_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_RX_ERRORS", "counter",
+        "Packets received with an error over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_SYMBOL_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_RX_SYMBOL_ERRORS", "counter",
+        "Symbol errors received over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_EFFECTIVE_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS", "counter",
+        "Errors that error correction left over, over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_INTEGRITY_ERRORS: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS", "counter",
+        "Times that a link exceeded its threshold of local errors, over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_TRANSMIT_DISCARDS: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_TX_DISCARDS", "counter",
+        "Packets that could not be sent over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_LINK_RECOVERIES: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "counter",
+        "Times that a link went down and came back, over all NVLinks, from NVLink 5 on."),
+    GpuField.NVLINK_FAILED_LINK_RECOVERIES: Metric(
+        "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", "counter",
+        "Times that a link went down and stayed down, over all NVLinks, from NVLink 5 on."),
     GpuField.NVLINK_TRANSMITTED_BYTES: Metric(
         "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", "counter", "Bytes sent over all NVLinks, from NVLink 5 on."),
     GpuField.NVLINK_RECEIVED_BYTES: Metric(
@@ -149,5 +180,37 @@ METRICS: Final[dict[GpuField, Metric]] = {
         "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "gauge",
         "What the driver asks for: 0 nothing, 1 reset the GPU, 2 reboot, 3 drain P2P, 4 drain and reset, "
         "5 recover the IMEX domain, 6 reset the bus, 7 reboot the system."),
+    GpuField.GPM_GRAPHICS_PERCENT: Metric(
+        "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gauge", "Ratio of time the graphics engine is active.", 100),
+    GpuField.GPM_SM_PERCENT: Metric(
+        "DCGM_FI_PROF_SM_ACTIVE", "gauge", "The ratio of cycles an SM has at least 1 warp assigned.", 100),
+    GpuField.GPM_OCCUPANCY_PERCENT: Metric(
+        "DCGM_FI_PROF_SM_OCCUPANCY", "gauge", "The ratio of number of warps resident on an SM.", 100),
+    GpuField.GPM_TENSOR_PERCENT: Metric(
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gauge",
+        "Ratio of cycles the tensor (HMMA) pipe is active.", 100),
+    GpuField.GPM_DRAM_PERCENT: Metric(
+        "DCGM_FI_PROF_DRAM_ACTIVE", "gauge",
+        "Ratio of cycles the device memory interface is active sending or receiving data.", 100),
+    GpuField.GPM_FP64_PERCENT: Metric(
+        "DCGM_FI_PROF_PIPE_FP64_ACTIVE", "gauge", "Ratio of cycles the fp64 pipes are active.", 100),
+    GpuField.GPM_FP32_PERCENT: Metric(
+        "DCGM_FI_PROF_PIPE_FP32_ACTIVE", "gauge", "Ratio of cycles the fp32 pipes are active.", 100),
+    GpuField.GPM_FP16_PERCENT: Metric(
+        "DCGM_FI_PROF_PIPE_FP16_ACTIVE", "gauge", "Ratio of cycles the fp16 pipes are active.", 100),
+    GpuField.GPM_PCIE_TRANSMITTED_MIB_PER_SECOND: Metric(
+        "DCGM_FI_PROF_PCIE_TX_BYTES", "gauge",
+        "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads "
+        "- in bytes per second.", 1 / MIB),
+    GpuField.GPM_PCIE_RECEIVED_MIB_PER_SECOND: Metric(
+        "DCGM_FI_PROF_PCIE_RX_BYTES", "gauge",
+        "The rate of data received over the PCIe bus - including both protocol headers and data payloads "
+        "- in bytes per second.", 1 / MIB),
+    GpuField.GPM_NVLINK_TRANSMITTED_MIB_PER_SECOND: Metric(
+        "DCGM_FI_PROF_NVLINK_TX_BYTES", "gauge",
+        "The rate of data transmitted over all NVLinks in bytes per second.", 1 / MIB),
+    GpuField.GPM_NVLINK_RECEIVED_MIB_PER_SECOND: Metric(
+        "DCGM_FI_PROF_NVLINK_RX_BYTES", "gauge",
+        "The rate of data received over all NVLinks in bytes per second.", 1 / MIB),
 }
 # fmt: on

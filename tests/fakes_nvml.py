@@ -28,11 +28,16 @@ def reading(
     instances: tuple[MigInstance, ...] = (),
     processes: tuple[GpuProcess, ...] = (),
     watches_xid: bool = True,
+    activity_missing: str = "",
 ) -> GpuReading:
     """A reading that knows `values` (in the fields' units) and nothing else."""
     known = {GpuField.GPU_TEMP_CELSIUS: 40} if values is None else values
     return GpuReading(
-        tuple(FieldValue(name, value) for name, value in known.items()), instances, processes, watches_xid
+        tuple(FieldValue(name, value) for name, value in known.items()),
+        instances,
+        processes,
+        watches_xid,
+        activity_missing,
     )
 
 

@@ -13,7 +13,8 @@ import pynvml
 import pytest
 
 import collectors.nvml_driver
-from collectors.nvml_fields import BATCH_FIELDS
+import collectors.nvml_gpm
+from collectors.nvml_fields import BATCH_FIELDS, GPM_METRICS
 from tests.nvml_abi.build import SOURCE, build
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,6 +46,9 @@ def rows(reading: dict, name: str) -> list[tuple[dict[str, str], float]]:
     return [(labels, value) for labels, value in reading["families"].get(name, {"samples": []})["samples"]]
 
 
+GPM_FUNCTIONS = ("QueryDeviceSupport", "SampleAlloc", "SampleFree", "SampleGet", "MigSampleGet", "MetricsGet")
+
+
 def dcgm(reading: dict, gpu: str) -> dict[str, float]:
     """The whole-GPU values of one GPU, by the name behind DCGM_FI_DEV_."""
     return {
@@ -64,6 +68,11 @@ BATCHED = {
     "NVLINK_COUNT_TX_BYTES": 5202, "NVLINK_COUNT_RX_BYTES": 5204, "GET_GPU_RECOVERY_ACTION": 5230,
     "CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS": 5269, "CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS": 5270,
     "CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS": 5271,
+    "NVLINK_ERROR_DL_REPLAY": 5161, "NVLINK_ERROR_DL_RECOVERY": 5162, "NVLINK_ERROR_DL_CRC": 5163,
+    "NVLINK_COUNT_RX_ERRORS": 5208, "NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS": 5211,
+    "NVLINK_COUNT_TX_DISCARDS": 5212, "NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS": 5213,
+    "NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS": 5214, "NVLINK_COUNT_EFFECTIVE_ERRORS": 5219,
+    "NVLINK_COUNT_RX_SYMBOL_ERRORS": 5221,
 }  # fmt: skip
 SINGLE = {
     "strata_gpu_up": 1, "SM_CLOCK": 1980, "MEM_CLOCK": 3201, "GPU_TEMP": 52, "MEMORY_TEMP": 40,
@@ -79,11 +88,12 @@ def test_structures_have_the_layout_that_pynvml_uses(library):
     abi = ctypes.CDLL(str(library))
     abi.nvml_abi_layout.restype = ctypes.c_char_p
     lines = abi.nvml_abi_layout().decode().splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 10
     for line in lines:
         name, size, *members = line.split()
         structure = getattr(pynvml, name)
-        assert ctypes.sizeof(structure) == int(size), name
+        if size != "any":  # GPM's request grows with every release of NVML
+            assert ctypes.sizeof(structure) == int(size), name
         for member, offset in (one.split(":") for one in members):
             assert getattr(structure, member).offset == int(offset), f"{name}.{member}"
     assert pynvml.nvmlMemory_v2 == ctypes.sizeof(pynvml.c_nvmlMemory_v2_t) | 2 << 24
@@ -99,17 +109,19 @@ def test_stand_in_and_driver_name_only_symbols_that_a_real_library_exports():
     )
     assert len(ours) > 35
     assert ours <= real
-    called = set(re.findall(r"nvml\.(nvml[A-Z]\w+)\b", inspect.getsource(collectors.nvml_driver)))
+    sources = inspect.getsource(collectors.nvml_driver) + inspect.getsource(collectors.nvml_gpm)
+    called = set(re.findall(r"nvml\.(nvml[A-Z]\w+)\b", sources))
     functions = [getattr(pynvml, name) for name in called if callable(getattr(pynvml, name))]
-    assert len(functions) > 30
+    assert len(functions) > 35
+    assert {name for name in called if "Gpm" in name} == {f"nvmlGpm{name}" for name in GPM_FUNCTIONS}
     looked_up = {
         symbol for one in functions for symbol in re.findall(r'Pointer\("(\w+)"\)', inspect.getsource(one))
     }
     assert looked_up <= real
 
 
-def test_every_batched_field_is_known_to_the_installed_pynvml():
-    assert [name for name in BATCH_FIELDS if not hasattr(pynvml, name)] == []
+def test_every_batched_field_and_gpm_metric_is_known_to_the_installed_pynvml():
+    assert [name for name in (*BATCH_FIELDS, *GPM_METRICS) if not hasattr(pynvml, name)] == []
 
 
 def test_a_healthy_machine_is_read_field_by_field(library):
@@ -245,8 +257,9 @@ def test_a_driver_that_does_not_start_says_why(library, scenario, error, words):
 
 def test_a_driver_before_510_gives_what_it_has(old_library):
     (reading,) = read(old_library, "healthy")
-    new_only = {"FB_RESERVED", "NVLINK_COUNT_TX_BYTES", "NVLINK_COUNT_RX_BYTES", "GET_GPU_RECOVERY_ACTION"}
-    new_only |= {name for name in BATCHED if name.startswith("CLOCKS_EVENT_REASON_")}
+    new_only = {"FB_RESERVED", "GET_GPU_RECOVERY_ACTION"}
+    newer = ("CLOCKS_EVENT_REASON_", "NVLINK_COUNT_", "NVLINK_ERROR_DL_")
+    new_only |= {name for name in BATCHED if name.startswith(newer)}
     expected = {name: value for name, value in (SINGLE | BATCHED).items() if name not in new_only}
     assert dcgm(reading, "0") == expected | {"FB_USED": 1614}  # version 1 counts the reserve as used
     assert len(rows(reading, "strata_gpu_process_memory_bytes")) == 4

@@ -2,7 +2,8 @@
 
 Usage: python -m tests.nvml_abi.dump PROC SCENARIO [SCENARIO...], LD_LIBRARY_PATH being the stand-in's folder.
 A line is {"families": {name: {"type", "help", "samples": [[labels, value], ...]}}} or {"error": class name,
-"message"}, and always "calls" (of this reading), "open" and "inits" (of the process).
+"message"}, and always "note", "calls" (of this reading), "open", "inits" and "samples" (of the process).
+Between two readings lies more than the 100 ms that GPM asks for.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.nvml import NvmlCollector
+from collectors.nvml_driver import NvmlDriver, open_nvml
 from collectors.types import CollectorError, Family
 
 
@@ -29,8 +31,12 @@ def as_json(families: tuple[Family, ...]) -> dict[str, Any]:
 
 
 def readings(proc: Path, scenarios: list[str]) -> Iterator[dict[str, Any]]:
-    seconds = count(0, 10)
-    collector = NvmlCollector("node-7", proc=proc, clock=lambda: float(next(seconds)))
+    seconds, driver_seconds = count(0, 10), count(0, 10)
+
+    def opened() -> NvmlDriver:
+        return open_nvml(clock=lambda: float(next(driver_seconds)))
+
+    collector = NvmlCollector("node-7", open_devices=opened, proc=proc, clock=lambda: float(next(seconds)))
     library = ctypes.CDLL("libnvidia-ml.so.1")  # the one that pynvml loads, too
     for scenario in scenarios:
         library.nvml_abi_scenario(scenario.encode())
@@ -41,6 +47,8 @@ def readings(proc: Path, scenarios: list[str]) -> Iterator[dict[str, Any]]:
             answer = {"error": type(error).__name__, "message": str(error)}
         answer["calls"] = library.nvml_abi_calls() - before
         answer["open"], answer["inits"] = library.nvml_abi_open(), library.nvml_abi_inits()
+        answer["note"] = collector.note
+        answer["samples"] = library.nvml_abi_samples()
         yield answer
 
 

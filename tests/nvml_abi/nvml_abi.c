@@ -4,7 +4,7 @@
  *
  * NVML_ABI_SCENARIO, or nvml_abi_scenario(), chooses what the driver does:
  *   healthy, mig, unsupported, lost, falling, silent, xid, process_na, r545, nvlink, no_gpus, unloaded,
- *   mismatch, not_loaded, no_permission
+ *   mismatch, not_loaded, no_permission, gpm_denied, gpm_nan, gpm_falling, gpm_resized
  * -DOLD_DRIVER leaves out what drivers before 510 do not have.
  */
 #include <stddef.h>
@@ -32,8 +32,15 @@ typedef struct { unsigned fieldId, scopeId; long long timestamp, latencyUsec; un
 typedef struct device *nvmlDevice_t;
 typedef struct { nvmlDevice_t device; unsigned long long eventType, eventData;
     unsigned gpuInstanceId, computeInstanceId; } nvmlEventData_t;
+typedef struct { unsigned version, isSupportedDevice; } nvmlGpmSupport_t;
+typedef struct { unsigned metricId, nvmlReturn; double value; struct { const char *shortName, *longName, *unit; } metricInfo; }
+    nvmlGpmMetric_t;
+typedef struct sample { const struct device *of; unsigned gi, filled; unsigned long long taken; } *nvmlGpmSample_t;
+/* The number of metrics grows with every release: the caller says how many it filled. */
+typedef struct { unsigned version, numMetrics; nvmlGpmSample_t sample1, sample2; nvmlGpmMetric_t metrics[]; }
+    nvmlGpmMetricsGet_t;
 _Static_assert(sizeof(nvmlPciInfo_t) == 68 && sizeof(nvmlMemory_v2_t) == 40 && sizeof(nvmlProcessInfo_t) == 24 &&
-    sizeof(nvmlFieldValue_t) == 40 && sizeof(nvmlEventData_t) == 32, "NVML's sizes on 64-bit Linux");
+    sizeof(nvmlGpmMetric_t) == 40 && sizeof(nvmlFieldValue_t) == 40 && sizeof(nvmlEventData_t) == 32, "NVML's sizes on 64-bit Linux");
 
 enum { MEMORY_V2 = 0x02000028, NO_INSTANCE = 0xFFFFFFFF, ALL_LINKS = 0xFFFFFFFF, XID_EVENT = 8 };
 static const unsigned long long MIB = 1 << 20, NOT_AVAILABLE = ~0ULL;
@@ -46,9 +53,11 @@ static struct device migs[4] = {
     {0, &gpus[0], 1, "MIG-1-0", "NVIDIA H200 MIG 1c.3g.71gb", 71424},
     {1, &gpus[0], 1, "MIG-1-1", "NVIDIA H200 MIG 2c.3g.71gb", 71424},
     {0, NULL, 0, NULL, NULL, 0}, {3, &gpus[0], 9, "MIG-9-0", "NVIDIA H200 MIG 1g.18gb+me", 16384}};
+/* What instance 9 is in the scenario gpm_resized. */
+static const char resized[] = "NVIDIA H200 MIG 2g.35gb";
 
 static const char *chosen;
-static int opened, inits, calls, xids_given, calls_of_second;
+static int opened, inits, calls, xids_given, calls_of_second, samples;
 static unsigned watched;
 static unsigned long long traffic; /* KiB over all links, grows by half a million a batch where links are busy */
 
@@ -56,11 +65,13 @@ void nvml_abi_scenario(const char *name) { free((char *)chosen); chosen = strdup
 int nvml_abi_inits(void) { return inits; }
 int nvml_abi_open(void) { return opened; }
 int nvml_abi_calls(void) { return calls; }
+int nvml_abi_samples(void) { return samples; } /* GPM samples allocated and not freed */
 
 static int is(const char *name) {
     const char *now = chosen ? chosen : getenv("NVML_ABI_SCENARIO");
     return strcmp(now ? now : "healthy", name) == 0;
 }
+static int in_mig_mode(void) { return is("mig") || is("gpm_resized"); }
 static nvmlReturn_t usable(nvmlDevice_t device) {
     calls++;
     if (!opened) return UNINITIALIZED;
@@ -115,7 +126,9 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *out) {
     *out = &gpus[index];
     return usable(*out);
 }
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *out, unsigned size) { return text(d, out, size, d->name); }
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *out, unsigned size) {
+    return text(d, out, size, d == &migs[3] && is("gpm_resized") ? resized : d->name);
+}
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *out, unsigned size) { return text(d, out, size, d->uuid); }
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *out) {
     nvmlReturn_t state = usable(d);
@@ -145,12 +158,12 @@ nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t d, unsigned *out) {
 nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t d, unsigned *out) { return number(d, out, 8); }
 nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t d, unsigned *out) { return number(d, out, 16); }
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *out) {
-    if (d == &gpus[0] && is("mig")) return NOT_SUPPORTED;
+    if (d == &gpus[0] && in_mig_mode()) return NOT_SUPPORTED;
     nvmlReturn_t state = number(d, &out->gpu, 97);
     return state == SUCCESS ? number(d, &out->memory, 7) : state;
 }
 static nvmlReturn_t engine(nvmlDevice_t d, unsigned *out, unsigned *period, unsigned value) {
-    if (d == &gpus[0] && is("mig")) return NOT_SUPPORTED;
+    if (d == &gpus[0] && in_mig_mode()) return NOT_SUPPORTED;
     *period = 167000;
     return number(d, out, value);
 }
@@ -170,7 +183,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *out) {
 
 /* Energy does not fit 32 bits; everything else is 5000 + id + 100 a GPU, in the width NVML uses or another. */
 static void field(nvmlDevice_t d, nvmlFieldValue_t *f) {
-    unsigned id = f->fieldId, per_link = id == 138 || id == 139 || id == 202 || id == 204;
+    unsigned id = f->fieldId, per_link = id == 138 || id == 139 || (id >= 161 && id <= 163) || (id >= 202 && id <= 221);
     unsigned long long value = 5000 + id + 100 * d->index;
     memset(&f->value, 0xAA, sizeof f->value); /* reading another width than the one written is noticed */
     f->nvmlReturn = SUCCESS, f->timestamp = 1783116669000000, f->latencyUsec = 3;
@@ -209,7 +222,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int count, nvmlFieldValue_
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *current, unsigned *pending) {
     if (d == &gpus[1]) return NOT_SUPPORTED;
-    *current = *pending = is("mig");
+    *current = *pending = in_mig_mode();
     return usable(d);
 }
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned *count) { *count = 4; return usable(d); }
@@ -283,6 +296,58 @@ nvmlReturn_t nvmlEventSetWait_v2(void *set, nvmlEventData_t *out, unsigned timeo
     return SUCCESS;
 }
 
+/* GPM, which drivers before 520 do not have. A metric is its own id and a quarter, 10 more for the second GPU;
+ * samples that are empty, in the wrong order, or of two GPUs or instances are refused. */
+#ifndef OLD_DRIVER
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *out) {
+    nvmlReturn_t state = usable(d);
+    if (state != SUCCESS) return state;
+    if (out->version != 1) return ARGUMENT_VERSION_MISMATCH;
+    out->isSupportedDevice = !(d == &gpus[1] && is("unsupported"));
+    return SUCCESS;
+}
+nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *out) {
+    *out = calloc(1, sizeof **out);
+    samples++;
+    return opened ? SUCCESS : UNINITIALIZED;
+}
+nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
+    if (!sample) return INVALID_ARGUMENT;
+    free(sample);
+    samples--;
+    return SUCCESS;
+}
+static nvmlReturn_t take(nvmlDevice_t d, unsigned gi, nvmlGpmSample_t sample) {
+    static unsigned long long taken;
+    nvmlReturn_t state = usable(d);
+    if (state != SUCCESS) return state;
+    if (is("gpm_denied")) return NO_PERMISSION;
+    if (d == &gpus[1] && is("gpm_falling")) return GPU_IS_LOST;
+    *sample = (struct sample){d, gi, 1, ++taken};
+    return SUCCESS;
+}
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample) {
+    return d->parent || (d == &gpus[0] && in_mig_mode()) ? NOT_SUPPORTED : take(d, NO_INSTANCE, sample);
+}
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned gi, nvmlGpmSample_t sample) {
+    if (d != &gpus[0] || !in_mig_mode() || (gi != 1 && gi != 9)) return INVALID_ARGUMENT;
+    return take(d, gi, sample);
+}
+nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
+    nvmlGpmSample_t from = get->sample1, to = get->sample2;
+    if (get->version != 1) return ARGUMENT_VERSION_MISMATCH;
+    if (!from->filled || !to->filled || from->of != to->of || from->gi != to->gi || from->taken >= to->taken)
+        return INVALID_ARGUMENT;
+    for (unsigned i = 0; i < get->numMetrics; i++) {
+        nvmlGpmMetric_t *metric = &get->metrics[i];
+        double value = metric->metricId + 0.25 + 10 * to->of->index;
+        metric->nvmlReturn = to->gi != NO_INSTANCE && metric->metricId > 5 ? NOT_SUPPORTED : SUCCESS;
+        metric->value = is("gpm_nan") && metric->metricId == 10 ? 0.0 / 0.0 : value;
+    }
+    return SUCCESS;
+}
+#endif
+
 #define AT(type, member) " " #member ":%zu", offsetof(type, member)
 #define PART(...) used += snprintf(out + used, sizeof out - used, __VA_ARGS__)
 const char *nvml_abi_layout(void) {
@@ -304,6 +369,11 @@ const char *nvml_abi_layout(void) {
     PART(AT(nvmlFieldValue_t, fieldId)); PART(AT(nvmlFieldValue_t, scopeId)); PART(AT(nvmlFieldValue_t, timestamp));
     PART(AT(nvmlFieldValue_t, latencyUsec)); PART(AT(nvmlFieldValue_t, valueType));
     PART(AT(nvmlFieldValue_t, nvmlReturn)); PART(AT(nvmlFieldValue_t, value));
+    PART("\nc_nvmlGpmSupport_t %zu", sizeof(nvmlGpmSupport_t)); PART(AT(nvmlGpmSupport_t, isSupportedDevice));
+    PART("\nc_nvmlGpmMetric_t %zu", sizeof(nvmlGpmMetric_t)); PART(AT(nvmlGpmMetric_t, nvmlReturn));
+    PART(AT(nvmlGpmMetric_t, value)); PART(AT(nvmlGpmMetric_t, metricInfo));
+    PART("\nc_nvmlGpmMetricsGet_t any"); PART(AT(nvmlGpmMetricsGet_t, numMetrics));
+    PART(AT(nvmlGpmMetricsGet_t, sample1)); PART(AT(nvmlGpmMetricsGet_t, sample2)); PART(AT(nvmlGpmMetricsGet_t, metrics));
     PART("\nc_nvmlEventData_t %zu", sizeof(nvmlEventData_t));
     PART(AT(nvmlEventData_t, device)); PART(AT(nvmlEventData_t, eventType)); PART(AT(nvmlEventData_t, eventData));
     PART(AT(nvmlEventData_t, gpuInstanceId)); PART(AT(nvmlEventData_t, computeInstanceId));
