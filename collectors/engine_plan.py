@@ -10,6 +10,8 @@ from collectors.clock import Clock
 from collectors.commit import SampleWriter
 from collectors.enabled import BuiltIn
 from collectors.engine import INTERVAL_SECONDS, EngineCollector
+from collectors.engine_models import EngineModels
+from collectors.hardware_facts import HardwareCollector
 from collectors.remote_write_request import WriteEndpoint
 from collectors.remote_write_sender import RemoteWriteSender, SenderState
 from collectors.sources import Plan
@@ -52,9 +54,19 @@ class EnginePlan:
             lambda _settings: CollectorSettings(interval=INTERVAL_SECONDS),
         )
 
+    @property
+    def hardware(self) -> BuiltIn:
+        """What the engine's GPUs can do and cost."""
+        return BuiltIn(
+            "hardware",
+            lambda _hostname, _exposed: HardwareCollector(EngineModels(self.settings)),
+            lambda settings: settings.collectors.hardware,
+        )
+
     def plan(self, settings: Settings) -> Plan:
-        """Of an engine that is only read: it has what there is to collect."""
-        return Plan(settings, Jobs((), ()), [self.built_in], discover=False)
+        """Of an engine that is only read: it has what there is to collect, but for what GPUs can do and cost,
+        which stays here."""
+        return Plan(settings, Jobs((), ()), [self.built_in, self.hardware], discover=False)
 
     def writer(self, store: SampleStore, clock: Clock) -> SampleWriter:
         """Raises WriteRefused."""

@@ -15,6 +15,7 @@ from collectors.target_series import TargetSeries
 from collectors.types import (
     Collector,
     CollectorError,
+    Configured,
     Family,
     LabelPairs,
     Metadata,
@@ -25,6 +26,7 @@ from collectors.types import (
 from db.labels import Labels, labels_from
 from db.nan import NORMAL
 from db.records import MetricMetadata, SourceReport
+from db.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,11 @@ class LocalCollector:
             interval_seconds=interval_seconds,
             labels=labels,
         )
+
+    def configure(self, settings: Settings) -> None:
+        """The settings, at the start and whenever they change."""
+        if isinstance(self._collector, Configured):
+            self._collector.configure(settings)
 
     @property
     def wait_seconds(self) -> float:

@@ -103,8 +103,9 @@ class Sources:
         scrapers = [self._scraper(target) for target in targets.targets()]
         # Scrapes first: a collector asks what the targets already report.
         await asyncio.gather(*(scraper.attempt() for scraper in scrapers))
-        collectors = [self._collector(item, seconds) for item, seconds in _enabled(plan)]
-        await asyncio.gather(*(collector.attempt() for collector in collectors))
+        # And one after the other, as they are listed: one asks what others have seen.
+        for item, seconds in _enabled(plan):
+            await self._collector(item, seconds, plan.settings).attempt()
         self._submit_findings(self._find(plan, targets))
 
     async def close(self) -> None:
@@ -141,9 +142,11 @@ class Sources:
             job = self._jobs[id(target.config)] = ScrapeJob.of(target.config)
         return TargetScraper(target, job, self._world)
 
-    def _collector(self, built_in: BuiltIn, seconds: float) -> LocalCollector:
-        collector = built_in.make(self._hostname, self._world.exposed)
-        return LocalCollector(collector, self._hostname, seconds, self._clock, self._committer)
+    def _collector(self, built_in: BuiltIn, seconds: float, settings: Settings) -> LocalCollector:
+        made = built_in.make(self._hostname, self._world.exposed)
+        collector = LocalCollector(made, self._hostname, seconds, self._clock, self._committer)
+        collector.configure(settings)
+        return collector
 
     def _apply_targets(self, targets: Sequence[Target]) -> None:
         wanted = {target.key: target for target in targets}
@@ -170,8 +173,10 @@ class Sources:
             running.task.cancel()
             running.source.end()
         for key, built_in in wanted.items():
-            if key not in self._collectors:
-                collector = self._collector(built_in, key[1])
+            if (kept := self._collectors.get(key)) is not None:
+                kept.source.configure(plan.settings)
+            else:
+                collector = self._collector(built_in, key[1], plan.settings)
                 # An exporter that reports this machine is heard first, so that nothing is counted twice.
                 delay = EXPORTERS_FIRST_SECONDS if plan.discover or self._scrapers else 0.0
                 task = asyncio.create_task(self._repeat(collector, delay))

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+from db.settings import Settings
+
 MetricType = Literal[
     "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset", "unknown"
 ]
@@ -77,6 +79,14 @@ class Collector(Protocol):
         Raises NoData, Unsupported or CollectFailed.
         """
         ...
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """What a collector may have besides: it is told the settings before its first collection and whenever
+    they change, between two collections or during one."""
+
+    def configure(self, settings: Settings) -> None: ...
 
 
 @runtime_checkable

@@ -60,10 +60,11 @@ def test_an_engine_is_read_and_joined_with_what_is_here(engine, tmp_path) -> Non
     with running_strata(tmp_path / "strata", *options) as strata:
         assert "is only read: nothing is scraped" in strata.log.read_text()
         with strata.store() as store:
-            strata.wait_for(lambda: bool(store.sources()), "the engine's row")
-            (report,) = store.sources()
-            assert (report.pool, report.state) == ("engine", "up")
-            assert report.note == f"reads {engine.url}; {READ_ONLY}"
+            strata.wait_for(lambda: len(store.sources()) == 2, "the engine's row")
+            rows = {report.pool: report for report in store.sources()}
+            assert rows["engine"].state == "up"
+            assert rows["engine"].note == f"reads {engine.url}; {READ_ONLY}"
+            assert rows["hardware"].note == "no GPU is known yet"
             price = labels_from({"__name__": "strata_price", "job": "itself"})
             store.write([SparseAppend([price], np.array([now_ms()]), np.array([2.5]))])
             own = {dict(labels.labels)["job"] for labels in store.select([], 0, 2**62)}
@@ -95,7 +96,7 @@ def test_the_engines_own_words(engine) -> None:
 
 def test_its_samples_series_and_metadata(engine) -> None:
     client = RemoteEngine(PrometheusSettings(query_url=engine.url))
-    end_ms = now_ms()
+    end_ms = raw(engine)[-1][0]  # a later scrape's time may have passed before it is stored
     series, (rectangle,) = client.rectangles([named("up")], end_ms - 60_000, end_ms)
     assert dict(series[0])["job"] == "itself"
     times = [at for at, _ in raw(engine) if at <= end_ms]

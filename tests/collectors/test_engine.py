@@ -99,7 +99,8 @@ def test_nothing_is_collected_beside_an_engine_that_is_only_read(tmp_path) -> No
     plan = engine.plan(settings)
     assert plan.jobs.configs == ()
     assert not plan.discover
-    assert [item.name for item in plan.built_in] == ["engine"]
+    # What its GPUs can do and cost is added here.
+    assert [item.name for item in plan.built_in] == ["engine", "hardware"]
 
 
 def test_samples_go_to_the_queue_and_reports_to_the_store(tmp_path) -> None:
