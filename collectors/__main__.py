@@ -20,7 +20,7 @@ from collectors.exposed import Exposed
 from collectors.maintenance import Maintenance
 from collectors.runner import Runner, keep_of
 from collectors.sources import Plan
-from collectors.types import CollectorError, Family
+from collectors.types import CollectorError, Configured, Family
 from db.config_errors import SettingsError
 from db.engine import open_state
 from db.errors import WriteRefused
@@ -60,7 +60,7 @@ def run(
     if sink == "stdout":
         if not once:
             raise SettingsError("--sink stdout", "prints one collection; add --once")
-        return _print(built_in)
+        return _print(built_in, settings)
 
     engine = EnginePlan.of(settings)
 
@@ -142,12 +142,15 @@ def _leave() -> None:
     os._exit(1)
 
 
-def _print(built_in: Sequence[BuiltIn]) -> int:
+def _print(built_in: Sequence[BuiltIn], settings: Settings) -> int:
     """One collection as exposition on stdout; what is missing on stderr."""
     families: list[Family] = []
     failures = 0
+    exposed = Exposed()
     for item in built_in:
-        collector = item.make(socket.gethostname(), Exposed())
+        collector = item.make(socket.gethostname(), exposed)
+        if isinstance(collector, Configured):
+            collector.configure(settings)
         try:
             families.extend(collector.collect())
         except CollectorError as error:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collectors.exposed import Exposed
+from collectors.hardware_facts import HardwareCollector
 from collectors.host import HostCollector
 from collectors.nvml import NvmlCollector
+from collectors.slurm import SlurmCollector
 from collectors.types import Collector
 from db.settings import CollectorSettings, Settings
 
@@ -27,7 +29,19 @@ BUILT_IN: tuple[BuiltIn, ...] = (
     ),
     BuiltIn(
         "nvml",
-        lambda hostname, exposed: NvmlCollector(hostname, suppressed_uuids=exposed.gpu_uuids),
+        lambda hostname, exposed: NvmlCollector(
+            hostname, suppressed_uuids=exposed.gpu_uuids, tell_models=exposed.add_gpu_models
+        ),
         lambda settings: settings.collectors.nvml,
+    ),
+    BuiltIn(
+        "slurm",
+        lambda _hostname, _exposed: SlurmCollector(),
+        lambda settings: settings.collectors.slurm,
+    ),
+    BuiltIn(
+        "hardware",
+        lambda _hostname, exposed: HardwareCollector(exposed.gpu_models),
+        lambda settings: settings.collectors.hardware,
     ),
 )

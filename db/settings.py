@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 
 from db.config_errors import SettingsError, first_error
 from db.config_types import ByteSize, Count, Duration, Name, Section, Switch, format_duration
+from db.price_settings import PriceSettings
 from db.prometheus_config import load_prometheus_config
 from db.remote_settings import StoreSettings
 from db.scrape_settings import GlobalConfig, ScrapeConfig, repeated_job
@@ -81,11 +82,25 @@ class CollectorSettings(Section):
     interval: Interval | None = None
 
 
+class SlurmSettings(CollectorSettings):
+    """The cluster's queue, read at a pace that slurmctld does not feel."""
+
+    interval: Interval = 30.0
+
+
+class HardwareSettings(CollectorSettings):
+    """What GPUs can do and cost: constants, but for a GPU that is seen for the first time."""
+
+    interval: Interval = 15.0
+
+
 class CollectorsSettings(Section):
     """The built-in collectors of this machine."""
 
     host: CollectorSettings = CollectorSettings()
     nvml: CollectorSettings = CollectorSettings()
+    hardware: HardwareSettings = HardwareSettings()
+    slurm: SlurmSettings = SlurmSettings()
 
 
 class StorageSettings(Section):
@@ -110,9 +125,12 @@ class Settings(Section):
     scrape_interval: Interval = 5.0
     scrape_timeout: Interval | None = None
     prometheus_config: UserPath | None = None
+    signal_files: tuple[UserPath, ...] = ()
     scrape_configs: tuple[ScrapeConfig, ...] = ()
     discover: Switch | None = None
     collectors: CollectorsSettings = CollectorsSettings()
+    hardware_file: UserPath | None = None
+    prices: PriceSettings = PriceSettings()
     storage: StorageSettings = StorageSettings()
     store: StoreSettings = StoreSettings()
 
@@ -274,9 +292,12 @@ def _absolute_paths(settings: Settings, layers: list[Layer], environ: Mapping[st
     if data.parts[:1] == ("~",):
         raise SettingsError("data", "there is no home folder to keep samples in; give --data DIR")
     update: dict[str, Any] = {"data": base("data") / data}
-    if settings.prometheus_config is not None:
-        named = _from_home(settings.prometheus_config, environ)
-        update["prometheus_config"] = base("prometheus_config") / named
+    for name in ("prometheus_config", "hardware_file"):
+        if (path := getattr(settings, name)) is not None:
+            update[name] = base(name) / _from_home(path, environ)
+    update["signal_files"] = tuple(
+        base("signal_files") / _from_home(path, environ) for path in settings.signal_files
+    )
     storage: dict[str, Any] = {}
     if settings.storage.state is not None:
         storage["state"] = absolute_state(settings.storage.state, base("storage", "state"))

@@ -13,6 +13,10 @@ wanted=(
   "chromium:chromium"
   "pg_ctlcluster:postgresql"
   "cc:gcc libc6-dev"
+  "munged:munge"
+  "slurmctld:slurm-wlm"
+  "slurmd:slurm-wlm"
+  "squeue:slurm-wlm"
 )
 wanted+=("$@")
 
@@ -68,7 +72,7 @@ rm -f "$log"
 
 # Nor at the next boot: only what this run has installed.
 if [ -n "$own_policy" ] && [ -d /run/systemd/system ]; then
-  for unit in prometheus prometheus-node-exporter postgresql victoria-metrics; do
+  for unit in prometheus prometheus-node-exporter postgresql victoria-metrics munge; do
     case " ${missing[*]} " in
       *" $unit "*) "${as_root[@]}" systemctl disable --quiet "$unit.service" 2>/dev/null || true ;;
     esac

@@ -13,6 +13,10 @@ PACKAGES = {
     "chromium": "chromium",
     "pg_ctlcluster": "postgresql",
     "cc": "gcc libc6-dev",
+    "munged": "munge",
+    "slurmctld": "slurm-wlm",
+    "slurmd": "slurm-wlm",
+    "squeue": "slurm-wlm",
 }
 
 

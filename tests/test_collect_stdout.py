@@ -43,7 +43,10 @@ def test_only_picks_a_collector_and_a_wrong_name_says_which_there_are(tmp_path: 
     wrong = collect(tmp_path, "--only", "gpu")
     assert wrong.returncode == 2
     assert wrong.stdout == ""
-    assert wrong.stderr == "strata: --only: there is no collector 'gpu'; there are host, nvml, scrape\n"
+    assert (
+        wrong.stderr
+        == "strata: --only: there is no collector 'gpu'; there are host, nvml, slurm, hardware, scrape\n"
+    )
 
 
 def test_nothing_is_stored_by_a_collection_to_stdout(tmp_path: Path) -> None:
