@@ -29,19 +29,11 @@ def up(
 ) -> int:
     """Collect, alert and serve the page: three processes, watched and brought back. Ctrl-C stops them."""
     import logging
-    import sys
-    import time
 
-    from app.children import ChildProcess
-    from app.commands.failure import CommandError
     from app.commands.programs import command_line
-    from app.preflight import NotReady, check_port
-    from app.process_state import Recorder
-    from app.readiness import Announcement, answers, page_url
-    from app.signals import SignalInbox
-    from app.supervise import Program, Supervisor, run
-    from db.engine import open_samples, open_state
-    from db.folder_claim import claimed_folder
+    from app.commands.supervised import run_supervised
+    from app.supervise import Program
+    from db.catalog.load import load_catalog
     from db.logs import configure
     from db.settings import load_jobs
 
@@ -54,7 +46,8 @@ def up(
         discover=False if no_discover else None,
         **engine_settings(prometheus),
     )
-    load_jobs(settings)  # what is wrong with the jobs is told here, once, and nothing is started
+    load_jobs(settings)  # what is wrong with the jobs or signals is told here, once, and nothing is started
+    load_catalog(settings.signal_files)
     configure("up", settings.log.format, settings.log.level)
     if (words := _engine_words(settings)) is not None:
         logging.getLogger("up").info("%s", words)
@@ -65,23 +58,7 @@ def up(
         Program("collect", command_line("collect", **same, **scraping)),
         Program("alert", command_line("alert", **same)),
     ]
-    announcement = Announcement(
-        page_url(settings.web.host, settings.web.port),
-        ready=answers,
-        now=time.monotonic,
-        say=lambda text: print(text, file=sys.stdout, flush=True),
-    )
-    try:
-        with claimed_folder(settings.data, "up"), SignalInbox() as inbox:
-            check_port(settings.web.host, settings.web.port)
-            # Both are migrated here, once, before three processes would want to.
-            open_samples(settings.samples_path).dispose()
-            state = open_state(settings.state_location)
-            recorder = Recorder(state, now_ms=lambda: time.time_ns() // 1_000_000)
-            supervisor = Supervisor(programs, spawn=ChildProcess, now=time.monotonic, changed=recorder)
-            return run(supervisor, wait=inbox.wait, each_turn=announcement, terminal_lost=inbox.terminal_lost)
-    except NotReady as error:
-        raise CommandError(str(error)) from error
+    return run_supervised(settings, programs)
 
 
 def _engine_words(settings: "Settings") -> str | None:

@@ -9,7 +9,13 @@ from app.widgets.status import RUNNING, process_sign, short
 from db.processes import Process
 
 COLLECTORS = "collect"
-TITLES = {COLLECTORS: "Collectors", "maintain": "Storage", "alert": "Alerts", "web": "Web"}
+TITLES = {
+    COLLECTORS: "Collectors",
+    "maintain": "Storage",
+    "alert": "Alerts",
+    "web": "Web",
+    "demo": "Simulator",
+}
 CARD_WIDTH = 220
 
 

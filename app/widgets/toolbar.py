@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from app import context
+
 RANGES = {"5m": 300.0, "15m": 900.0, "1h": 3_600.0, "6h": 21_600.0, "24h": 86_400.0}
 DEFAULT_RANGE = "15m"
 _PAUSED_AT = "paused_at_ms"
@@ -31,6 +33,11 @@ class View:
         return seconds if self.live else None
 
 
+def demo_mark() -> None:
+    """Said by a word and a shape, not by colour alone."""
+    st.badge("DEMO", icon=":material/science:", color="orange", width="content")
+
+
 def toolbar(title: str, now_ms: int, *, with_range: bool = True) -> View:
     """Draw the line; `title` is trusted text."""
     span = RANGES[DEFAULT_RANGE]
@@ -39,6 +46,8 @@ def toolbar(title: str, now_ms: int, *, with_range: bool = True) -> View:
     ):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
             st.title(title, anchor=False, width="content")
+            if context.current().demo:
+                demo_mark()
             summary = st.container(width="content")
         with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
             if with_range:

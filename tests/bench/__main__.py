@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.bench import (
     alert_queries,
+    demo_targets,
     openmetrics_import,
     parser,
     remote_write,
@@ -31,6 +32,7 @@ BENCHES: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("year", "A year of 100 series", store_year.table),
     ("parser", "Parser beside prometheus_client", lambda: parser.table(parser.rows())),
     ("targets", "Scraping 1,000 targets beside Prometheus", scrape_targets.table),
+    ("cluster", "10,000 simulated GPUs", demo_targets.table),
     ("index", "Finding among a million series", series_index.table),
     ("import", "Import beside promtool", openmetrics_import.table),
 )

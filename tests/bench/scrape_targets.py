@@ -27,7 +27,7 @@ import psutil
 
 from db.records import named
 from db.store import SampleStore
-from tests.browser.server import free_port
+from tests.free_port import free_port
 from tests.running_strata import prometheus_config
 
 LINES = 240
