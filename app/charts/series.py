@@ -92,4 +92,4 @@ def time_series(
 def label(name: str) -> str:
     """A name as plotly shows it letter by letter: it reads a few HTML tags in labels."""
     shown = name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
-    return escape(shown)
+    return escape(shown, quote=False)  # plotly shows an escaped quote as it is written
