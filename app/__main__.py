@@ -1,5 +1,6 @@
 """The `strata` command. What a command needs is imported when it runs, so that `--help` is instant."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ import typer
 from app.commands.alert import alert
 from app.commands.backup import backup
 from app.commands.collect import collect
+from app.commands.demo import demo, demo_server
+from app.commands.doctor import doctor
 from app.commands.failure import guarded
 from app.commands.health import health
 from app.commands.import_ import import_
@@ -26,11 +29,14 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 app.command()(up)
+app.command()(demo)
 app.command()(collect)
 app.command()(alert)
 app.command()(web)
 app.command()(query)
+app.command()(doctor)
 app.command(hidden=True)(health)
+app.command("demo-server", hidden=True)(demo_server)
 app.add_typer(import_, name="import")
 app.add_typer(backup, name="backup")
 app.add_typer(service, name="service")
@@ -63,4 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    # The interpreter's last collection walks all that Streamlit and pandas made, which makes a stop on a busy
+    # machine seconds longer.
+    gc.freeze()
+    sys.exit(status)

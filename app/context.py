@@ -5,18 +5,19 @@ install theirs, with a store they filled and a clock they hold.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from db.catalog.catalog import Catalog
+from db.catalog.load import load_catalog
 from db.engine import open_state
 from db.held_samples import Held
 from db.processes import Process, beat, read_processes
-from db.records import Matcher, Series, SourceReport
 from db.samples_source import open_samples_source
 from db.settings import Settings
 from db.store import SampleStore
@@ -29,14 +30,6 @@ _Where = TypeVar("_Where", bound=Path | str)
 _numbers = count()
 
 
-class StoreReader(Protocol):
-    """The part of the store that pages use; every method may raise a `db.errors.StoreError`."""
-
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Series]: ...
-    def sources(self) -> list[SourceReport]: ...
-    def generation(self) -> int: ...
-
-
 def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -46,15 +39,19 @@ class PageContext:
     """store and processes may raise a `db.errors.StoreError`; pages then say "unreachable".
 
     held: what the collector process keeps in memory because the store refuses it.
+    demo: what the store holds is simulated, and every page has to say so.
+    catalog: the signals, with what the user added.
     zone: in which charts and clock times are shown.
     identity: tells one context from another in cache keys.
     """
 
-    store: Callable[[], StoreReader]
+    store: Callable[[], "SampleStore | JoinedSource"]
     processes: Callable[[], list[Process]]
     now_ms: Callable[[], int] = wall_clock_ms
     zone: tzinfo = UTC
     held: Callable[[], Held | None] = lambda: None
+    demo: bool = False
+    catalog: Callable[[], Catalog] = load_catalog
     identity: int = field(default_factory=lambda: next(_numbers))
 
 

@@ -16,6 +16,18 @@ st.set_page_config(page_title="Strata", page_icon=_ICON, layout="wide")
 st.navigation(
     [
         st.Page(_VIEWS / "overview.py", title="Overview", icon=":material/dashboard:", default=True),
+        st.Page(_VIEWS / "client.py", title="Client", icon=":material/person:", url_path="client"),
+        st.Page(
+            _VIEWS / "application.py", title="Application", icon=":material/lan:", url_path="application"
+        ),
+        st.Page(_VIEWS / "model.py", title="Model", icon=":material/neurology:", url_path="model"),
+        st.Page(
+            _VIEWS / "infrastructure.py",
+            title="Infrastructure",
+            icon=":material/memory:",
+            url_path="infrastructure",
+        ),
+        st.Page(_VIEWS / "signals.py", title="Signals", icon=":material/list_alt:", url_path="signals"),
         st.Page(_VIEWS / "sources.py", title="Sources", icon=":material/sensors:", url_path="sources"),
     ],
     position="top",

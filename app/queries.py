@@ -5,7 +5,7 @@ viewers who look at the same moment share one read, and a commit makes the next 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -14,24 +14,31 @@ import streamlit as st
 from app.analysis.freshness import Freshness, freshness
 from app.analysis.grid import time_grid
 from app.context import current
-from app.summaries import gpus as gpu_summaries
 from app.summaries import hosts as host_summaries
-from app.summaries import targets as target_summaries
-from app.summaries.gpus import Gpu, summarise_gpus
+from app.summaries.coverage import TargetCoverage, cover_targets
+from app.summaries.gpus import Gpu, read_gpus
 from app.summaries.history import CHARTS, Band, History, Summary, draw_lines, highest
 from app.summaries.hosts import Host, summarise_hosts
-from app.summaries.targets import Target, summarise_targets
-from db.errors import StoreError
+from app.summaries.signal_reader import SignalReader
+from app.summaries.signals import SignalNow, read_signals
+from app.summaries.targets import Target, read_targets
+from db.catalog.presence import metric_names, series_finder
+from db.catalog.signal import Layer
+from db.errors import StoreError, StoreUnreachable
 from db.held_samples import Held
 from db.labels import METRIC_NAME
 from db.nan import IntArray
 from db.processes import Process
+from db.promql.errors import QueryError
 from db.records import Matcher, Series, SourceReport, named
 
 TICK_SECONDS = 2.0
 # A table of hundreds of rows with sparklines is a megabyte: it ticks slower than a handful of tiles.
 TABLE_TICK_SECONDS = 10.0
 CHART_TICK_SECONDS = 15.0
+# A layer is dozens of queries; and which metrics a target shows changes when somebody changes the target.
+SIGNAL_TICK_SECONDS = 15.0
+COVERAGE_TICK_SECONDS = 300.0
 # Where there are many, tables replace tiles, and their sparklines stay short: reading a day of 1,000
 # targets takes half a minute.
 MANY_SOURCES = 50
@@ -111,19 +118,40 @@ def hosts(window: Window) -> list[Host]:
 
 
 def gpus(window: Window) -> list[Gpu]:
-    """Every GPU that reports dcgm-exporter's metrics in the window. Raises StoreError."""
-    return _gpus(window)
+    """Every GPU that any exporter reports in the window. Raises StoreError."""
+    return _gpus(window)[0]
 
 
 def targets(window: Window) -> list[Target]:
     """Every scraped target, with its serving engine's numbers. Raises StoreError."""
-    return _targets(window)
+    return _targets(window)[0]
+
+
+def unanswered(window: Window) -> list[str]:
+    """Why signals of GPUs and targets could not be read; they are shown without them. Raises StoreError."""
+    return list(dict.fromkeys([*_gpus(window)[1], *_targets(window)[1]]))
 
 
 def history(chart: str, recent: Window, window: Window) -> History:
     """The lines of the chart with that key over `window`: those that are highest now, as `recent` has it.
     Raises StoreError."""
     return _history(chart, recent, window)
+
+
+def signals(layer: Layer, at_ms: int) -> list[SignalNow]:
+    """What the signals of a layer are at the tick that at_ms is in; one value over everything each where
+    there are many sources. Raises StoreError, QueryError."""
+    context = current()
+    tick_ms = int(SIGNAL_TICK_SECONDS * 1000)
+    together = len(sources()) > MANY_SOURCES
+    return _signals(layer, at_ms // tick_ms * tick_ms + tick_ms, together, context.identity)
+
+
+def coverage(at_ms: int) -> list[TargetCoverage]:
+    """What targets lack of what their exporters could say. Raises StoreError, QueryError."""
+    context = current()
+    tick_ms = int(COVERAGE_TICK_SECONDS * 1000)
+    return _coverage(at_ms // tick_ms * tick_ms + tick_ms, len(sources()), context.identity)
 
 
 def sources() -> list[SourceReport]:
@@ -198,13 +226,23 @@ def _hosts(window: Window) -> list[Host]:
 
 
 @st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
-def _gpus(window: Window) -> list[Gpu]:
-    return _read_gpus(window)
+def _gpus(window: Window) -> tuple[list[Gpu], list[str]]:
+    reader = _reader(window)
+    return read_gpus(reader), reader.problems
 
 
 @st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
-def _targets(window: Window) -> list[Target]:
-    return _read_targets(window)
+def _targets(window: Window) -> tuple[list[Target], list[str]]:
+    reader = _reader(window)
+    return read_targets(reader, current().store().sources(), current().now_ms()), reader.problems
+
+
+@st.cache_data(ttl=TABLE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _names(end_ms: int, generation: int, identity: int) -> Set[str]:  # noqa: ARG001
+    try:
+        return metric_names(current().store(), end_ms)
+    except QueryError as error:
+        raise StoreUnreachable(str(error)) from error
 
 
 @st.cache_data(ttl=CHART_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
@@ -212,8 +250,25 @@ def _history(key: str, recent: Window, window: Window) -> History:
     chart = CHARTS[key]
     choice = highest(chart, _RECENT[chart.band](recent))
     # A day of a thousand targets takes half a minute to read; a day of a dozen does not.
-    chosen = Matcher("instance", "=~", "|".join(re.escape(name) for name in choice.instances))
-    return draw_lines(chart, choice, _READ[chart.band](window, chosen), window.grid())
+    one_of = "|".join(re.escape(name) for name in choice.instances)
+    chosen = [Matcher("instance", "=~", one_of)] if choice.instances else []
+    return draw_lines(chart, choice, _READ[chart.band](window, *chosen), window.grid())
+
+
+@st.cache_data(ttl=SIGNAL_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _signals(layer: Layer, at_ms: int, together: bool, identity: int) -> list[SignalNow]:  # noqa: ARG001
+    context = current()
+    source = context.store()
+    names = metric_names(source, at_ms)
+    finder = series_finder(source, at_ms)
+    return read_signals(context.catalog(), source, names, finder, layer, at_ms, together=together)
+
+
+@st.cache_data(ttl=COVERAGE_TICK_SECONDS, max_entries=_ENTRIES, show_spinner=False)
+def _coverage(at_ms: int, targets: int, identity: int) -> list[TargetCoverage]:  # noqa: ARG001
+    context = current()
+    source = context.store()
+    return cover_targets(context.catalog(), source, source.sources(), at_ms)
 
 
 def _read_hosts(window: Window, *chosen: Matcher) -> list[Host]:
@@ -223,19 +278,23 @@ def _read_hosts(window: Window, *chosen: Matcher) -> list[Host]:
 
 
 def _read_gpus(window: Window, *chosen: Matcher) -> list[Gpu]:
-    return summarise_gpus(_select(window, _any_of(gpu_summaries.METRICS), *chosen), window.grid())
+    return read_gpus(_reader(window, *chosen))
 
 
 def _read_targets(window: Window, *chosen: Matcher) -> list[Target]:
-    wanted = _any_of((target_summaries.DURATION, *target_summaries.ENGINE_METRICS))
-    series = _select(window, wanted, *chosen)
-    return summarise_targets(current().store().sources(), series, window.grid(), current().now_ms())
+    return read_targets(_reader(window, *chosen), current().store().sources(), current().now_ms())
+
+
+def _reader(window: Window, *chosen: Matcher) -> SignalReader:
+    context = current()
+    names = _names(window.end_ms, window.generation, window.identity)
+    return SignalReader(context.catalog(), context.store(), names, window.grid(), chosen)
 
 
 _RECENT: dict[Band, Callable[[Window], Sequence[Summary]]] = {
-    "hosts": _hosts,
-    "gpus": _gpus,
-    "targets": _targets,
+    "hosts": hosts,
+    "gpus": gpus,
+    "targets": targets,
 }
 _READ: dict[Band, Callable[..., Sequence[Summary]]] = {
     "hosts": _read_hosts,

@@ -27,8 +27,10 @@ from app.api.evaluator import ProcessEvaluator
 from app.api.remote_write import METHODS, RemoteWrite
 from app.api.routes import prometheus_routes
 from app.context import PageContext, ProcessBook, install, kept_samples, kept_source, wall_clock_ms
+from app.demo_folder import is_demo
 from app.host_check import HostCheck
 from app.own_metrics import CONTENT_TYPE, RequestCount, exposition
+from db.catalog.load import load_catalog
 from db.errors import StoreError
 from db.held_samples import read_held
 from db.processes import BEAT_SECONDS
@@ -44,11 +46,13 @@ _GRACE_SECONDS = 1
 
 
 def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
-    """Serve the pages until SIGINT or SIGTERM; the exit code (1: the address is not ours to take).
+    """Serve the pages until SIGINT or SIGTERM; the exit code (1: the address is not ours to take). Raises
+    CatalogError for a signal file that cannot be used.
 
     allowed_hosts: names under which others reach us (a proxy's, the machine's), besides the loopback ones.
     """
     host, port = settings.web.host, settings.web.port
+    catalog = load_catalog(settings.signal_files)
     try:
         sockets = listen(host, port)
     except OSError as error:
@@ -66,6 +70,8 @@ def serve(settings: Settings, allowed_hosts: Iterable[str] = ()) -> int:
         processes.read,
         zone=settings.zone,
         held=lambda: read_held(settings.data, wall_clock_ms()),
+        demo=is_demo(settings.data),
+        catalog=lambda: catalog,
     )
     install(context)
     written = KeptQueue(samples, settings.data, "web", settings.store.prometheus, context.now_ms)

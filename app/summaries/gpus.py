@@ -1,48 +1,38 @@
-"""A GPU (or a MIG instance of one) in four numbers, from dcgm-exporter's names (its own, or our NVML's)."""
+"""A GPU (or a MIG instance of one) in four numbers, whichever exporter reports it."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.summaries.reading import (
-    ByMetric,
-    Reading,
-    by_owner,
-    gauge_any,
-    gauge_sum,
-    natural,
-    newest_ms,
-    reading,
-)
-from db.nan import IntArray
-from db.records import Series
+from app.summaries.reading import Reading, natural, reading
+from app.summaries.signal_reader import SignalReader, Trend
+from db.nan import FloatArray, IntArray
 
-UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
-ENGINE_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-MEMORY_USED = "DCGM_FI_DEV_FB_USED"
-MEMORY_FREE = "DCGM_FI_DEV_FB_FREE"
-MEMORY_RESERVED = "DCGM_FI_DEV_FB_RESERVED"
-POWER = "DCGM_FI_DEV_POWER_USAGE"
-TEMPERATURE = "DCGM_FI_DEV_GPU_TEMP"
-METRICS = (
-    UTILISATION,
-    ENGINE_ACTIVE,
-    MEMORY_USED,
-    MEMORY_FREE,
-    MEMORY_RESERVED,
-    POWER,
-    TEMPERATURE,
-)
-_BYTES_PER_MIB = 2**20
+UTILISATION = "gpu_utilization"
+ENGINE_ACTIVITY = "gpu_engine_activity"
+MEMORY_USED = "gpu_memory_used_bytes"
+MEMORY_TOTAL = "gpu_memory_total_bytes"
+POWER = "gpu_power_watts"
+TEMPERATURE = "gpu_temperature_celsius"
+MIG_ACTIVITY = "mig_engine_activity"
+MIG_MEMORY_USED = "mig_memory_used_bytes"
+
+_GPU = ("uuid", "gpu", "node", "gpu_model")
+_INSTANCE = (*_GPU, "mig", "mig_profile")
+# What says that a GPU still reports.
+_HEARD = (UTILISATION, MEMORY_USED, POWER, TEMPERATURE, MIG_ACTIVITY)
+
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
     """utilisation: ratio 0..1. memory: bytes. power: watts. temperature: degrees Celsius.
 
-    mig: "" for a whole GPU, else the instance's id and profile. utilisation is None where the device does
-    not report it (MIG instances without profiling counters).
+    instance: of the target that reports it now, "" where that is not known. mig: "" for a whole GPU, else the
+    instance's id and profile. utilisation is None where the device does not report it (MIG instances without
+    profiling counters).
     """
 
     instance: str
@@ -59,40 +49,113 @@ class Gpu:
     temperature_celsius: Reading
 
 
-def summarise_gpus(series: Iterable[Series], at: IntArray) -> list[Gpu]:
-    """One Gpu for each device, ordered by host, index and MIG instance. `at`: the time grid, ms."""
-    found = [_gpu(metrics, at) for metrics in by_owner(series, _device).values()]
+@dataclass(slots=True)
+class _Device:
+    """labels: canonical. trends: by signal. total: bytes of memory."""
+
+    labels: dict[str, str]
+    trends: dict[str, FloatArray] = field(default_factory=dict)
+    total: float | None = None
+
+    def add(self, signal: str, values: FloatArray) -> None:
+        """Two series of one signal are one GPU's whose labels changed."""
+        former = self.trends.get(signal)
+        self.trends[signal] = values if former is None else np.fmax(former, values)
+
+
+def read_gpus(reader: SignalReader) -> list[Gpu]:
+    """One Gpu for each device, and for each MIG instance, that had a value on the reader's grid; ordered by
+    host, index and MIG instance. Raises StoreError."""
+    devices: dict[Key, _Device] = {}
+    for signal in (UTILISATION, MEMORY_USED, POWER, TEMPERATURE):
+        _gather(devices, signal, reader.trends(signal, _GPU))
+    _gather(devices, UTILISATION, reader.trends(MIG_ACTIVITY, _INSTANCE))
+    _gather(devices, MEMORY_USED, reader.trends(MIG_MEMORY_USED, _INSTANCE))
+    if _some_lack_utilisation(devices, reader):
+        # In MIG mode a GPU has no utilisation; an old one has no engine activity.
+        activity = [one for one in reader.trends(ENGINE_ACTIVITY, _GPU) if _lacks_utilisation(devices, one)]
+        _gather(devices, UTILISATION, activity)
+    for labels, value in reader.now(MEMORY_TOTAL, _GPU):
+        device = devices.get(_key(labels))
+        if device is not None:
+            device.total = value
+    heard = _Heard(reader.newest_ms(_HEARD, ("uuid", "gpu", "node", "instance")))
+    found = [_gpu(device, heard, reader.at) for device in devices.values()]
     return sorted(found, key=lambda gpu: [natural(part) for part in (gpu.host, gpu.index, gpu.mig, gpu.uuid)])
 
 
-def _device(labels: Mapping[str, str]) -> tuple[str, ...]:
-    return (
-        labels.get("instance", ""),
-        labels.get("UUID", "") or labels.get("gpu", ""),
-        labels.get("GPU_I_ID", ""),
+def _gather(devices: dict[Key, _Device], signal: str, trends: Sequence[Trend]) -> None:
+    for trend in trends:
+        device = devices.setdefault(_key(trend.labels), _Device({}))
+        device.labels.update(trend.labels)
+        device.add(signal, trend.values)
+
+
+def _some_lack_utilisation(devices: Mapping[Key, _Device], reader: SignalReader) -> bool:
+    """Is it worth reading engine activity over the grid? On most fleets it is there and not needed."""
+    return any(UTILISATION not in device.trends for device in devices.values()) or any(
+        _key(labels) not in devices for labels, _ in reader.now(ENGINE_ACTIVITY, _GPU)
     )
 
 
-def _gpu(metrics: ByMetric, at: IntArray) -> Gpu:
-    labels = next(iter(metrics.values()))[0][0]
-    used = gauge_any(metrics.get(MEMORY_USED, ()), at)
-    rest = [metrics[name] for name in (MEMORY_FREE, MEMORY_RESERVED) if name in metrics]
-    total = used + sum((gauge_sum(items[:1], at) for items in rest), np.zeros(len(at))) if rest else used
-    utilisation = gauge_any(metrics.get(UTILISATION, ()), at) / 100.0
-    if UTILISATION not in metrics:
-        utilisation = gauge_any(metrics.get(ENGINE_ACTIVE, ()), at)
-    profile = labels.get("GPU_I_PROFILE", "")
+def _lacks_utilisation(devices: Mapping[Key, _Device], trend: Trend) -> bool:
+    device = devices.get(_key(trend.labels))
+    return device is None or UTILISATION not in device.trends
+
+
+def _key(labels: Mapping[str, str]) -> Key:
+    """By its UUID where it has one, else by its place."""
+    uuid = labels.get("uuid", "")
+    place = ("", "") if uuid else (labels.get("node", ""), labels.get("gpu", ""))
+    return uuid, *place, labels.get("mig", "")
+
+
+class _Heard:
+    """When a device was last heard of, and from which target."""
+
+    def __init__(self, rows: Sequence[tuple[Mapping[str, str], int]]) -> None:
+        self._by_key: dict[Key, tuple[int, str]] = {}
+        self._by_node: dict[str, tuple[int, str]] = {}
+        for labels, at_ms in rows:
+            found = at_ms, labels.get("instance", "")
+            key, node = _key(labels), labels.get("node", "")
+            self._by_key[key] = max(found, self._by_key.get(key, found))
+            self._by_node[node] = max(found, self._by_node.get(node, found))
+
+    def of(self, device: _Device) -> tuple[int, str] | None:
+        """Some exporters put a device's labels on in their PromQL only: then its node's newest page is meant.
+        None where nothing is known."""
+        whole = {name: text for name, text in device.labels.items() if name != "mig"}
+        return self._by_key.get(_key(whole)) or self._by_node.get(device.labels.get("node", ""))
+
+
+def _gpu(device: _Device, heard: _Heard, at: IntArray) -> Gpu:
+    nothing = np.full(len(at), np.nan)
+    readings = {signal: reading(values) for signal, values in device.trends.items()}
+    none = reading(nothing)
+    labels = device.labels
+    newest = _newest_step(device, at)
+    last = heard.of(device) if newest == int(at[-1]) else None
     return Gpu(
-        instance=labels.get("instance", ""),
-        host=labels.get("Hostname", "") or labels.get("instance", ""),
+        instance=last[1] if last else "",
+        host=labels.get("node", ""),
         index=labels.get("gpu", ""),
-        uuid=labels.get("UUID", ""),
-        model=labels.get("modelName", ""),
-        mig=" ".join(part for part in (labels.get("GPU_I_ID", ""), profile) if part),
-        newest_ms=newest_ms(item for items in metrics.values() for item in items),
-        utilisation_ratio=reading(utilisation),
-        memory_used_bytes=reading(used * _BYTES_PER_MIB),
-        memory_total_bytes=reading(total * _BYTES_PER_MIB).value if rest else None,
-        power_watts=reading(gauge_any(metrics.get(POWER, ()), at)),
-        temperature_celsius=reading(gauge_any(metrics.get(TEMPERATURE, ()), at)),
+        uuid=labels.get("uuid", ""),
+        model=labels.get("gpu_model", ""),
+        mig=" ".join(text for text in (labels.get("mig", ""), labels.get("mig_profile", "")) if text),
+        newest_ms=last[0] if last else newest,
+        utilisation_ratio=readings.get(UTILISATION, none),
+        memory_used_bytes=readings.get(MEMORY_USED, none),
+        memory_total_bytes=device.total,
+        power_watts=readings.get(POWER, none),
+        temperature_celsius=readings.get(TEMPERATURE, none),
     )
+
+
+def _newest_step(device: _Device, at: IntArray) -> int | None:
+    """The last time on the grid at which anything is known of it."""
+    known = np.zeros(len(at), dtype=np.bool_)
+    for values in device.trends.values():
+        known |= ~np.isnan(values)
+    places = np.flatnonzero(known)
+    return int(at[places[-1]]) if len(places) else None

@@ -110,7 +110,8 @@ def offered(hosts: Sequence[Host], gpus: Sequence[Gpu], targets: Sequence[Target
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Whose lines a chart draws, highest first, and of how many lines that is a part."""
+    """Whose lines a chart draws, highest first, and of how many lines that is a part. instances: of the
+    targets that report them; none where that is not known of all."""
 
     owners: tuple[Owner, ...]
     instances: frozenset[str]
@@ -120,7 +121,7 @@ class Choice:
 def owner(summary: Summary) -> Owner:
     """What tells one from another."""
     if isinstance(summary, Gpu):
-        return summary.instance, summary.uuid or summary.index, summary.mig
+        return summary.host, summary.uuid or summary.index, summary.mig
     return summary.job, summary.instance
 
 
@@ -144,9 +145,10 @@ def highest(chart: Chart, summaries: Iterable[Summary]) -> Choice:
     ranked.sort(key=lambda item: item[0], reverse=True)
     per_owner = max((count for _, count, _ in ranked), default=1)
     chosen = [summary for _, _, summary in ranked[: max(MAX_LINES // per_owner, 1)]]
+    instances = frozenset(summary.instance for summary in chosen)
     return Choice(
         tuple(owner(summary) for summary in chosen),
-        frozenset(summary.instance for summary in chosen),
+        instances if "" not in instances else frozenset(),
         sum(count for _, count, _ in ranked),
     )
 

@@ -1,4 +1,9 @@
-"""A host in eight numbers, from node_exporter's metric names (its own, or our host collector's)."""
+"""A host in eight numbers, from node_exporter's metric names (its own, or our host collector's).
+
+Not from signals: a card needs what the vocabulary has no signal for (processors, sizes of file systems, which
+job reports the machine, its own name), and rates that stand after the second scrape. Nobody but node_exporter
+yields those signals.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

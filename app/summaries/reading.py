@@ -1,6 +1,7 @@
-"""One number on a tile: its value now and its recent past; and how series become one.
+"""One number on a tile: its value now and its recent past; and how a host's stored series become one.
 
-The only place where stored series meet the pure statistics in `app.analysis`.
+The only place where stored series meet the pure statistics in `app.analysis`; what is read as a signal comes
+through `app.summaries.signal_reader`.
 """
 
 import re
@@ -62,10 +63,6 @@ def job_and_instance(labels: Mapping[str, str]) -> tuple[str, str]:
 
 def gauge(item: Series, at: IntArray) -> FloatArray:
     return sample_at(item.timestamps, item.values, at, LOOKBACK_MS)
-
-
-def gauge_sum(items: Sequence[Labelled], at: IntArray) -> FloatArray:
-    return sum_rows([gauge(item, at) for _, item in items], len(at))
 
 
 def gauge_any(items: Sequence[Labelled], at: IntArray) -> FloatArray:

@@ -33,6 +33,7 @@ def bands() -> None:
         span = queries.trend_seconds(reports, view.span_seconds)
         window = queries.trend_window(moment.shown_ms, span, tick)
         hosts, gpus, targets = queries.hosts(window), queries.gpus(window), queries.targets(window)
+        problems = queries.unanswered(window)
         processes = queries.processes() if moment.stale else []
     except StoreError as error:
         notices.unreachable(error)
@@ -43,6 +44,8 @@ def bands() -> None:
         draw_summary(sign, moment.newest_ms, now, counts)
     if moment.stale:
         notices.stale(moment.newest_ms, processes, now)
+    if problems:
+        notices.unread_signals(problems)
     draw_hosts(hosts, now)
     draw_gpus(gpus, now, no_driver=queries.no_gpu_driver(reports))
     draw_targets(targets, now)

@@ -6,12 +6,14 @@ import streamlit as st
 
 from app import queries
 from app.widgets import notices
+from app.widgets.coverage_table import draw_coverage
 from app.widgets.finding_list import KINDS, draw_findings
 from app.widgets.process_band import draw_processes
 from app.widgets.source_table import choose_sources, draw_sources
 from app.widgets.toolbar import toolbar
 from db.errors import StoreError
 from db.processes import Process
+from db.promql.errors import QueryError
 
 view = toolbar("Sources", queries.now_ms(), with_range=False)
 
@@ -40,4 +42,15 @@ def page() -> None:
     draw_findings([report for report in reports if report.kind in KINDS])
 
 
+def gaps() -> None:
+    """Apart: it is read far less often."""
+    try:
+        draw_coverage(queries.coverage(view.paused_at_ms or queries.now_ms()))
+    except StoreError:
+        return  # said above
+    except QueryError as error:
+        notices.unanswered(error)
+
+
 st.fragment(page, run_every=view.every(queries.tick_seconds()))()
+st.fragment(gaps, run_every=view.every(queries.COVERAGE_TICK_SECONDS))()

@@ -11,6 +11,7 @@ from app.widgets.status import NO_DATA, STALE, Sign, process_sign, short
 from db.errors import StoreError
 from db.held_samples import Held
 from db.processes import Process
+from db.promql.errors import QueryError
 
 
 def notice(sign: Sign, sentence: str, details: Sequence[str] = ()) -> None:
@@ -49,6 +50,16 @@ def unreachable(error: StoreError) -> None:
         "the samples file cannot be read, so nothing can be shown. This page keeps trying.",
         [str(error)],
     )
+
+
+def unanswered(error: QueryError) -> None:
+    """The engine, or the store, did not answer a query."""
+    notice(Sign("■", "Not answered", "red"), "a query failed. This page keeps trying.", [str(error)])
+
+
+def unread_signals(problems: Sequence[str]) -> None:
+    """Some signals cannot be read; the rest of the page stands."""
+    notice(Sign("■", "Not answered", "red"), "some signals cannot be read and are left out.", problems)
 
 
 def held_samples(held: Held, now_ms: int, zone: tzinfo) -> None:

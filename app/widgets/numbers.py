@@ -40,7 +40,7 @@ def count_text(value: float | None) -> str:
     """1204 -> "1,204"; a fraction below a thousand keeps one digit."""
     if value is None or math.isnan(value):
         return _NONE
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:,.1f}"
 
 
 def unit_text(value: float | None, unit: str, digits: int = 0) -> str:
@@ -51,6 +51,8 @@ def exact(value: float | None, unit: str) -> str:
     """Every digit, for the tooltip of a rounded number."""
     if value is None or math.isnan(value):
         return "no value now"
+    if math.isinf(value):
+        return f"exactly {value:+} {unit}"
     return f"exactly {value:,.0f} {unit}" if value == round(value) else f"exactly {value!r} {unit}"
 
 
@@ -67,6 +69,11 @@ def ago(moment_ms: int | None, now_ms: int) -> str:
 def clock_time(moment_ms: int, zone: tzinfo) -> str:
     """ "2026-11-21 13:05:07", as text: browsers do not know every zone that a machine may be set to."""
     return datetime.fromtimestamp(moment_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def zone_name(moment_ms: int, zone: tzinfo) -> str:
+    """ "CET", as charts' times are in it at that moment."""
+    return f"{datetime.fromtimestamp(moment_ms / 1000, zone):%Z}"
 
 
 def lapse(milliseconds: int) -> str:

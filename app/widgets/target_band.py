@@ -28,7 +28,7 @@ def draw_targets(targets: Sequence[Target], now_ms: int) -> None:
                 with grid.cell():
                     draw_card(
                         SOURCE_SIGNS[target.status],
-                        f"{target.job} · {target.instance}",
+                        target_name(target),
                         f"last success {ago(target.report.last_success_ms, now_ms)}",
                         target_tiles(target),
                         target.report.error,
@@ -44,6 +44,12 @@ def draw_targets(targets: Sequence[Target], now_ms: int) -> None:
         height=_HEIGHT,
         alt=f"{len(targets)} scraped targets with state, scrape duration and serving numbers",
     )
+
+
+def target_name(target: Target) -> str:
+    """Untrusted text; a user's file may have given the engine its title."""
+    engine = (target.serving.engine,) if target.serving else ()
+    return " · ".join((target.job, target.instance, *engine))
 
 
 def target_tiles(target: Target) -> list[Tile]:
@@ -63,7 +69,7 @@ def target_tiles(target: Target) -> list[Tile]:
                 "Tokens/s",
                 count_text(serving.generated_per_second.value),
                 exact(serving.generated_per_second.value, "tokens per second"),
-                serving.engine,
+                "generated",
                 serving.generated_per_second.trend,
             ),
         ]

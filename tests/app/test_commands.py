@@ -16,6 +16,7 @@ from app.commands.programs import command_line
 from db.engine import open_state
 from db.errors import StoreUnreachable
 from db.processes import read_processes, report
+from tests.free_port import free_port
 
 HEAVY = ("streamlit", "sqlalchemy", "pandas", "numpy", "aiohttp", "plotly", "rich", "alembic")
 
@@ -90,9 +91,7 @@ def test_jobs_that_cannot_be_used_end_up_before_anything_starts(place, capsys):
 
 
 def test_a_newer_database_ends_up_before_anything_starts(place, capsys):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     subprocess.run(command_line("alert", once=True, data=place / "data"), check=True, capture_output=True)
     with closing(sqlite3.connect(place / "data/state.db")) as database, database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-READY_SECONDS = 30.0
+from tests.free_port import free_port
+from tests.stopping import seconds_to_end
+
+READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,8 @@ class WebServer:
 
     def stop(self, signum: int = signal.SIGTERM) -> tuple[int, float]:
         """Exit code and the seconds that stopping took."""
-        started = time.monotonic()
-        self.process.send_signal(signum)
-        return self.process.wait(timeout=10), time.monotonic() - started
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        seconds = seconds_to_end(self.process, signum)
+        return self.process.wait(), seconds
 
 
 @contextmanager

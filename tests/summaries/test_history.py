@@ -1,18 +1,22 @@
+from dataclasses import replace
+
 import numpy as np
 
 from app.analysis.grid import time_grid
-from app.summaries.gpus import summarise_gpus
+from app.summaries.gpus import read_gpus
 from app.summaries.history import CHARTS, MAX_LINES, draw_lines, highest, offered
 from db.labels import labels_from
 from db.records import Series
+from tests.summaries.readers import reader, write
 
 END = 1_000_000_060_000
 GRID = time_grid(END, 60_000, 12)
 
 
-def gpus(count):
-    return summarise_gpus(
-        [
+def gpus(store, count):
+    write(
+        store,
+        *(
             Series(
                 labels_from(
                     {"instance": f"box-{n // 8}", "gpu": str(n % 8), "UUID": str(n)}, "DCGM_FI_DEV_GPU_UTIL"
@@ -21,13 +25,13 @@ def gpus(count):
                 np.array([float(n)]),
             )
             for n in range(count)
-        ],
-        GRID,
+        ),
     )
+    return read_gpus(reader(store, GRID))
 
 
-def test_of_many_lines_the_highest_now_are_drawn():
-    devices = gpus(64)
+def test_of_many_lines_the_highest_now_are_drawn(store):
+    devices = gpus(store, 64)
     choice = highest(CHARTS["gpu"], devices)
     history = draw_lines(CHARTS["gpu"], choice, devices, GRID)
     assert len(history.lines) == MAX_LINES
@@ -36,8 +40,14 @@ def test_of_many_lines_the_highest_now_are_drawn():
     assert choice.instances == {"box-7", "box-6"}
 
 
-def test_only_charts_with_something_to_show_are_offered():
-    assert [chart.key for chart in offered([], gpus(1), [])] == ["gpu"]
+def test_a_chart_of_what_no_target_is_known_of_is_not_narrowed(store):
+    devices = gpus(store, 2)
+    unknown = replace(devices[0], instance="")
+    assert highest(CHARTS["gpu"], [unknown, devices[1]]).instances == frozenset()
+
+
+def test_only_charts_with_something_to_show_are_offered(store):
+    assert [chart.key for chart in offered([], gpus(store, 1), [])] == ["gpu"]
     assert offered([], [], []) == []
 
 

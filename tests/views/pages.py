@@ -8,6 +8,7 @@ import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from app.context import PageContext, ProcessBook, install, kept_samples
+from db.catalog.load import load_catalog
 from db.held_samples import read_held
 from db.store import SampleStore
 
@@ -23,12 +24,15 @@ class Site:
         self._samples = kept_samples(folder / "samples.db")
         self.book = ProcessBook(folder / "state.db")
         self.now_ms = NOW
+        self.folder = folder
+        self.signal_files: list[Path] = []
         install(
             PageContext(
                 self._samples,
                 self.book.read,
                 lambda: self.now_ms,
                 held=lambda: read_held(folder, self.now_ms),
+                catalog=lambda: load_catalog(self.signal_files),
             )
         )
 

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.context import PageContext, ProcessBook, install, kept_samples
@@ -15,6 +16,7 @@ from tests.stores import (
     scrape_samples,
 )
 from tests.views.pages import MAIN, NOW, frame, markup, tiles, words
+from tests.views.pages import site as opened_site
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -55,6 +57,86 @@ def test_live_tiles_carry_what_the_store_holds(site):
     assert shown["Running"] == ["17"]
     assert shown["Tokens/s"] == ["1,834"]
     assert "newest sample 0 s ago · 1 host · 2 GPUs · 1 of 1 target up" in words(page)
+
+
+def test_an_engine_that_only_a_users_file_knows_has_its_numbers_on_its_card(site):
+    nova = Target("llm", "127.0.0.1:7000")
+    for at in range(NOW - 60_000, NOW + 1, 5_000):
+        tokens = {("nova_tokens_total", (("served", "m"),)): 30.0 * (at - NOW) / 1000 + 5_000}
+        samples = {**scrape_samples(0.1, 5), ("nova_busy", (("served", "m"),)): 3.0, **tokens}
+        site.store.write([nova.append(at, samples)], [report("llm", "127.0.0.1:7000", at)])
+    assert "Running" not in tiles(site.page())
+    file = site.folder / "nova.yaml"
+    file.write_text(NOVA)
+    site.signal_files.append(file)
+    st.cache_data.clear()
+    page = site.page()
+    assert not page.exception
+    assert tiles(page)["Running"] == ["3"]
+    assert tiles(page)["Tokens/s"] == ["30"]
+    assert "llm · 127.0.0.1:7000 · Nova <b>**1**</b>" in [text.value for text in page.text]
+    assert "Nova" not in markup(page)
+
+
+NOVA = """
+exporters:
+  nova:
+    title: Nova <b>**1**</b>
+    detect: [nova_busy]
+    labels: {model: served}
+    signals:
+      requests_running: {value: nova_busy}
+      tokens_out_per_second: {value: "rate(nova_tokens_total[$window])"}
+"""
+
+RENAMED = {
+    "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 2.0**20),
+    "DCGM_FI_DEV_FB_FREE": ("DCGM_FI_DEV_FB_FREE_BYTES", 2.0**20),
+    "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),
+    "DCGM_FI_DEV_POWER_USAGE": ("DCGM_FI_DEV_BOARD_POWER_WATTS", 1.0),
+    "DCGM_FI_DEV_GPU_TEMP": ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", 1.0),
+}
+
+
+def test_a_gpu_under_its_exporters_new_names_is_the_same_card(tmp_path):
+    pages = []
+    for renamed in (False, True):
+        folder = tmp_path / str(renamed)
+        folder.mkdir()
+        with opened_site(folder) as site:
+            target = Target("dcgm", "gpu-1:9400")
+            for at in range(NOW - 60_000, NOW + 1, 5_000):
+                samples = gpu_samples((at - NOW) / 1000, 1, host="gpu-1")
+                if renamed:
+                    samples = {
+                        (RENAMED[name][0], labels): value * RENAMED[name][1]
+                        for (name, labels), value in samples.items()
+                    }
+                site.store.write([target.append(at, samples)], [report("dcgm", "gpu-1:9400", at)])
+            page = site.page()
+            assert not page.exception
+            notes = [metric.proto.delta_description for metric in page.metric]
+            pages.append((tiles(page), notes, [element.value for element in page.text]))
+    assert pages[0] == pages[1]
+    assert pages[0][0]["Memory used"] == ["87.9 GiB"]
+    assert pages[0][0]["Utilisation"] != ["—"]
+
+
+def test_a_signal_that_cannot_be_read_does_not_take_the_page_with_it(site):
+    Box(site.store).fill(NOW - 60_000, NOW)
+    file = site.folder / "wrong.yaml"
+    file.write_text(NOVA.replace("[nova_busy]", "[vllm:num_requests_running]").replace("nova_busy", WRONG))
+    site.signal_files.append(file)
+    page = site.page()
+    assert not page.exception
+    assert "some signals cannot be read" in words(page)
+    assert "requests_running: " in words(page)
+    assert tiles(page)["Tokens/s"] == ["1,834"]
+    assert tiles(page)["Memory used"] == ["12.0 GiB", "87.9 GiB", "88.9 GiB"]
+
+
+# Two processors of one instance: a pair that PromQL refuses.
+WRONG = "node_load1 * on (instance) node_cpu_seconds_total"
 
 
 def test_a_rounded_tile_has_its_exact_value_in_the_tooltip(site):

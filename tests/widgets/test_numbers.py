@@ -68,3 +68,9 @@ def test_ages():
     assert ago(1_000, 4_000) == "3 s ago"
     assert ago(None, 4_000) == "never"
     assert ago(9_000, 4_000) == "0 s ago"
+
+
+def test_what_is_infinite_is_said_as_such():
+    assert exact(float("inf"), "watts") == "exactly +inf watts"
+    assert count_text(float("-inf")) == "-inf"
+    assert bytes_text(float("inf")) == "inf PiB"
