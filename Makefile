@@ -1,5 +1,6 @@
 # `make up` and `make test` do all the set-up; they need python3 (3.11 or newer), python3-venv and make.
-# Flags for the program or pytest: make up ARGS="--port 8600", make test ARGS="-k supervise".
+# Flags for the program or pytest: make up ARGS="--port 8600", make test ARGS="-k supervise"; ARGS="-n0" runs
+# one test after the other.
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,9 +24,11 @@ help:
 up: $(VENV)/installed
 	@$(BIN)/strata up $(ARGS)
 
+# Files run beside each other. Some tests watch how soon real processes stop: what failed is tried once more by
+# itself, and what fails then has failed.
 test: $(VENV)/installed-dev
 	@tests/install_programs.sh
-	$(BIN)/pytest -q $(ARGS)
+	$(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS) || { test $$? -eq 1 && $(BIN)/pytest -q -n0 --last-failed --last-failed-no-failures none; }
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

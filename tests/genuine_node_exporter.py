@@ -1,7 +1,6 @@
 """Debian's prometheus-node-exporter, run beside ours on the same files: the oracle of the host collector."""
 
 import re
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.expose import render
 from collectors.types import Family
+from tests.free_port import free_port
 from tests.needs import require_program
 
-START_SECONDS = 10
+START_SECONDS = 60
 # node_exporter's own default; Debian's package also leaves out /run, /mnt and /media.
 MOUNTPOINTS_EXCLUDED = (
     "^/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)"
@@ -96,9 +96,7 @@ def node_exporter(
 @contextmanager
 def _running(arguments: Iterable[str], folder: Path | None = None) -> Iterator[Exporter]:
     program = require_program("prometheus-node-exporter")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
         [program, f"--web.listen-address={address}", *arguments],
         cwd=folder,

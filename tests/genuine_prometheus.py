@@ -1,7 +1,6 @@
 """Debian's Prometheus on loopback, as the oracle for discovery, relabelling and scraping."""
 
 import json
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.free_port import free_port
 from tests.needs import require_program
 
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 class Prometheus:
@@ -42,9 +42,7 @@ class Prometheus:
 def prometheus(config: Path, folder: Path, *arguments: str) -> Iterator[Prometheus]:
     """Started with a configuration file; its data goes into `folder`."""
     program = require_program("prometheus")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     log = folder / "prometheus.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, create_engine, text
 
+from tests.free_port import free_port
 from tests.needs import require_program
 
 OWNER = "strata"
@@ -25,9 +25,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, binaries: Path) -> None:
         self._folder, self._binaries = folder, binaries
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     def create(self) -> None:
         secret = self._folder / "password"

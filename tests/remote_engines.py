@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from db.labels import labels_from
-from tests.browser.server import free_port
+from tests.free_port import free_port
 from tests.needs import require_program
 
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 @dataclass

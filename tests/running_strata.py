@@ -15,7 +15,8 @@ from pathlib import Path
 from db.engine import open_state
 from db.processes import Process, read_processes
 from db.store import SampleStore
-from tests.browser.server import free_port
+from tests.free_port import free_port
+from tests.stopping import seconds_to_end
 
 
 class RunningStrata:
@@ -33,7 +34,7 @@ class RunningStrata:
                 [*command, *options], stdout=output, stderr=subprocess.STDOUT, cwd=folder, env=environ
             )
 
-    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"{what} took too long:\n{self.log.read_text()}"
@@ -64,10 +65,7 @@ class RunningStrata:
 
     def stop(self) -> float:
         """Seconds that a SIGTERM took to end everything."""
-        started = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=15)
-        return time.monotonic() - started
+        return seconds_to_end(self.process, signal.SIGTERM)
 
 
 @contextmanager

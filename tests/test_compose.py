@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from tests.free_port import free_port
 from tests.source_tree import ROOT, read
 
 SCHEMA = json.loads(read(ROOT / "tests/fixtures/compose/compose-spec.json"))
@@ -179,19 +179,6 @@ class Container:
             self._process.kill()
             self._process.wait()
         self._log.close()
-
-
-def free_port() -> int:
-    """The published port when nobody has it on this machine, else another."""
-    for port in (PORT, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-            return probe.getsockname()[1]
-    raise AssertionError("no free port")
 
 
 @pytest.mark.slow

@@ -63,17 +63,18 @@ def test_scripts_are_executable_bash_that_stops_at_errors(script):
     subprocess.run(["bash", "-n", str(path)], check=True)
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize(
     ("mark", "ci", "status"),
     [("server", "true", 1), ("browser", "true", 1), ("slow", "true", 0), ("server", "", 0)],
 )
-def test_on_ci_a_skipped_server_or_browser_test_fails_the_run(tmp_path, mark, ci, status):
+def test_on_ci_a_skipped_server_or_browser_test_fails_the_run(tmp_path, mark, ci, status, workers):
     (tmp_path / "test_it.py").write_text(
         f"import pytest\n@pytest.mark.{mark}\ndef test_it(): pytest.skip('not here')\n"
     )
-    arguments = ["-q", "-c", os.devnull, "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
+    arguments = ["-q", "-c", os.devnull, "-p", "tests.conftest", "-p", "no:cacheprovider", "-n", workers]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
+        [sys.executable, "-m", "pytest", *arguments, str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "CI": ci},
         capture_output=True,

@@ -1,14 +1,12 @@
 """What cannot be stored costs its own source only; stops and forgotten sources do not wait."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from collectors.clock import SystemClock
-from collectors.commit import Committer, Scraped
+from collectors.commit import RETRY_FIRST_SECONDS, Committer, Scraped
 from db.errors import WriteRefused
 from db.labels import labels_from
 from db.records import DenseAppend, SourceReport, named
@@ -107,18 +105,32 @@ def test_what_was_committed_before_the_disk_was_full_is_not_written_again(store:
     assert committer.dropped == 1
 
 
-def test_a_stop_does_not_wait_for_the_next_try(tmp_path: Path) -> None:
-    async def go() -> float:
-        committer = Committer(FullDisk(None, 0), SystemClock())
+class NextTryNeverComes(FakeClock):
+    """Time stands still for who sleeps until the second try."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > RETRY_FIRST_SECONDS:
+            self.reached.set()
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
+
+
+def test_a_stop_does_not_wait_for_the_next_try() -> None:
+    async def go() -> Committer:
+        clock = NextTryNeverComes()
+        committer = Committer(FullDisk(None, 0), clock)
         running = asyncio.create_task(committer.run())
         committer.submit(scraped("a", "fine"))
-        await asyncio.sleep(1.0)  # by now it sleeps until the second or third try
-        started = time.monotonic()
+        await clock.reached.wait()
         committer.stop()
-        await running
-        return time.monotonic() - started
+        await asyncio.wait_for(running, 60)
+        return committer
 
-    assert asyncio.run(go()) < 0.2
+    assert asyncio.run(go()).commits == 0
 
 
 def test_a_report_that_still_waits_does_not_bring_a_forgotten_source_back(store: SampleStore) -> None:

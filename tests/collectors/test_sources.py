@@ -26,9 +26,10 @@ from tests.hostile_targets import HostileTargets
 GOOD = ("good", "gzip", "chunked")
 
 
-def settings_of(folder: Path, jobs: str) -> Settings:
+def settings_of(folder: Path, jobs: str, interval: str = "1s", timeout: str = "500ms") -> Settings:
     config = folder / "prometheus.yml"
-    config.write_text(f"global: {{scrape_interval: 1s, scrape_timeout: 500ms}}\nscrape_configs:\n{jobs}")
+    times = f"{{scrape_interval: {interval}, scrape_timeout: {timeout}}}"
+    config.write_text(f"global: {times}\nscrape_configs:\n{jobs}")
     return load_settings(None, {"data": folder / "data", "prometheus_config": config}, {})
 
 
@@ -75,8 +76,8 @@ def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path, store: Sample
     async def main() -> None:
         async with HostileTargets() as hostile:
             jobs = "".join(job(name.replace(" ", "_"), port) for name, port in hostile.ports.items())
-            async with collecting(tmp_path, plan_of(settings_of(tmp_path, jobs))):
-                await asyncio.sleep(6)
+            async with collecting(tmp_path, plan_of(settings_of(tmp_path, jobs, "2s", "2s"))):
+                await asyncio.sleep(9)
 
     asyncio.run(main())
     reports = rows(store)
@@ -86,7 +87,7 @@ def test_hostile_targets_make_no_other_scrape_late(tmp_path: Path, store: Sample
         assert up.values.tolist() == [1.0] * len(up.values)
         gaps = np.diff(up.timestamps)
         assert len(gaps) >= 3
-        assert gaps.max() < 1_900, f"{name} missed a scrape: {gaps}"
+        assert gaps.max() < 3_900, f"{name} missed a scrape: {gaps}"
     down = {name: report for name, report in reports.items() if name not in GOOD}
     assert {report.state for report in down.values()} == {"down"}
     assert all(report.error for report in down.values())

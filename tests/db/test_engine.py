@@ -159,7 +159,7 @@ def test_the_limit_is_of_the_snapshot_not_of_one_statement(samples: Engine) -> N
 
     def read() -> None:
         nonlocal statements
-        with reading(samples, seconds=0.2) as connection:
+        with reading(samples, seconds=1.0) as connection:
             while True:
                 driver(connection).execute(SHORT).fetchall()
                 statements += 1

@@ -18,7 +18,7 @@ from db.promql.errors import (
 from db.records import Matcher, named
 from db.remote import RemoteEngine
 from db.remote_settings import PrometheusSettings, RemoteAuth
-from tests.browser.server import free_port
+from tests.free_port import free_port
 from tests.needs import require_program
 from tests.remote_engines import failure, scripted_engine, success
 

@@ -17,6 +17,7 @@ from db.engine import open_state, reading, writing
 from db.errors import StoreUnreachable, Unstorable, WriteRefused
 from db.postgres_engine import ServerLimits
 from db.processes import Process, beat, read_processes, report
+from tests.free_port import free_port
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
 from tests.source_tree import ROOT
 
@@ -55,9 +56,7 @@ def test_it_is_opened_twice_and_holds_what_was_written(postgres: PostgresServer)
 
 
 def test_nobody_listens() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     said = refusal(f"postgresql+psycopg://ada:{SECRET}@127.0.0.1:{port}/state")
     assert said == f"127.0.0.1:{port}/state: nobody listens there; start the server, or correct storage.state"
 

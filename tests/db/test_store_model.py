@@ -378,6 +378,7 @@ StoreMachine.TestCase.settings = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 * EXAMPLES)
 class TestStoreModel(StoreMachine.TestCase):
     pass

@@ -173,7 +173,7 @@ TARGETS = (
     replace(_vllm("llama-70b-1", "llama-70b", "vllm-live/*.prom"), restarts=22, down=(20, 22)),
     replace(_vllm("qwen3-8b-0", "qwen3-8b", "vllm-live-mfu/*.prom"), begins=33, restarts=33),
     Target("sglang", "sglang-0:30000", "sglang/*.prom", r"sglang:(?!dp_|uncached_).*", restarts=50),
-    Target("litellm", "litellm-0:4000", "litellm/*.prom", _LITELLM, ("cluster/litellm.prom",)),
+    Target("litellm", "litellm-0:4000", "litellm/litellm-*.prom", _LITELLM, ("cluster/litellm.prom",)),
     Target("ray", "ray-0:8080", "ray/*.prom", _RAY),
     Target("triton", "triton-0:8002", "triton/tensorrt*.prom", "nv_.*", ("triton/docs-queue-summary.prom",)),
     Target("nvidia-smi", "gpu-node-0:9835", "nvidia-smi/nvidia-h200*.load.metrics.prom", _NVIDIA_SMI),

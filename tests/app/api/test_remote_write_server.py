@@ -80,7 +80,8 @@ def test_all_that_a_prometheus_scraped_arrives_bit_for_bit(tmp_path):
         targets.write_text("[]")
         config = tmp_path / "prometheus.yml"
         jobs = [{"job_name": "itself", "file_sd_configs": [{"files": [str(targets)]}]}]
-        sent_to = [{"url": f"{server.url}/api/v1/write"}]
+        soon = {"batch_send_deadline": "200ms"}  # else what is no full batch waits five seconds
+        sent_to = [{"url": f"{server.url}/api/v1/write", "queue_config": soon}]
         settings = {"scrape_interval": "200ms", "scrape_timeout": "200ms"}
         config.write_text(json.dumps({"global": settings, "scrape_configs": jobs, "remote_write": sent_to}))
         with (
