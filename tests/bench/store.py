@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import gc
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,10 @@ from tests.bench.store_clients import (
 from tests.bench.store_data import Dataset, generate
 from tests.bench.store_ingest import Rivals
 from tests.bench.store_peers import Peer, prometheus, victoria_metrics
-from tests.bench.store_report import Pair, Row, markdown, median_ms, timed, told
+from tests.bench.store_report import NOTHING, Pair, Row, markdown, median_ms, timed, told
 
 ROUNDS = 11
+IDLE_SECONDS = 0.05
 LIVE_ROUNDS = 10
 LEAST: dict[str, Pair] = {"q1": (5, 2.5), "q2": (15, 8), "q3": (9, 5), "q4": (2.5, 1), "q5": (80, 80)}
 AIM: dict[str, Pair] = {"q1": (10, 5), "q2": (50, 25), "q3": (35, 20), "q4": (6, 2.5), "q5": (100, 100)}
@@ -44,12 +46,13 @@ READERS: dict[str, Reader] = {
 }
 METHOD = """\
 Ratios: how many times as fast as the peer; for bytes, the share of the peer's. Times are medians of {rounds}
-interleaved rounds in one process over loopback. Strata's side is PromQL in that process up to a labelled
-DataFrame; each of its answers was equal to Prometheus's to 1e-6 in this run
-(VictoriaMetrics defines rate() otherwise). *Lean client*: requests with its gzip, orjson, NumPy, DataFrame;
-*no gzip*: the same without compression, over http.client; *server only*: the body was received, nothing
-else. VictoriaMetrics was asked with nocache=1. Peers: Prometheus {prometheus}, VictoriaMetrics {victoria} of
-Debian, one connection each.
+interleaved rounds in one process over loopback, in each of which every candidate answers its five questions
+one after the other (so that a reader's garbage of one question is cleared away in the next). Strata's side is
+PromQL in that process up to a labelled DataFrame; each of its answers was equal to Prometheus's to 1e-6 in
+this run (VictoriaMetrics defines rate() otherwise). *Lean client*: requests with its gzip, orjson, NumPy,
+DataFrame; *no gzip*: the same without compression, over http.client; *server only*: the body was received,
+nothing else. VictoriaMetrics was asked with nocache=1. Peers: Prometheus {prometheus},
+VictoriaMetrics {victoria} of Debian, one connection each.
 
 Bulk: eight hours of data a round, arrays in memory until they are durable (ours), remote-write of
 {samples_a_request} samples of every series a request, encoded in advance (peers). Live: the same, one sample
@@ -89,24 +92,39 @@ def rivals(folder: Path, data: Dataset) -> Iterator[Rivals]:
             store.close()
 
 
-def ask(three: Rivals, rounds: int) -> dict[str, list[Row]]:
-    """Rows for each way to read the peers' answers."""
-    tables: dict[str, list[Row]] = {name: [] for name in READERS}
-    for question in questions(three.data):
-        ours = store_queries.reader(three.store, question)
-        check(question, ours, three.peers[0])
-        theirs = {
-            (name, place): READERS[name](peer, question)
-            for name in READERS
-            for place, peer in enumerate(three.peers)
-        }
-        three.settle()
-        measured = interleaved({("strata", 0): ours, **theirs}, rounds)
-        for name in READERS:
-            peers = (measured[name, 0], measured[name, 1])
-            asked = (LEAST[question.name], AIM[question.name]) if "lean" in name else ((None, None),) * 2
-            tables[name] += told([Row(question.what, "ms", measured["strata", 0], peers, *asked)])
-    return tables
+def ask(three: Rivals, rounds: int) -> tuple[dict[str, list[Row]], str]:
+    """Rows for each way to read the peers' answers; and a sentence about what idleness costs us."""
+    asked = list(questions(three.data))
+    ours = {question.name: store_queries.reader(three.store, question) for question in asked}
+    candidates = {("strata", 0): ours}
+    for name, read in READERS.items():
+        for place, peer in enumerate(three.peers):
+            candidates[name, place] = {question.name: read(peer, question) for question in asked}
+    for question in asked:
+        check(question, ours[question.name], three.peers[0])
+    three.settle()
+    measured = interleaved(candidates, rounds)
+    tables: dict[str, list[Row]] = {}
+    for name in READERS:
+        rows = []
+        for question in asked:
+            peers = (measured[name, 0][question.name], measured[name, 1][question.name])
+            goals = (LEAST[question.name], AIM[question.name]) if "lean" in name else (NOTHING, NOTHING)
+            rows.append(Row(question.what, "ms", measured["strata", 0][question.name], peers, *goals))
+        tables[name] = told(rows)
+    return tables, idle_sentence(ours["q5"], rounds)
+
+
+def idle_sentence(run: Callable[[], object], rounds: int) -> str:
+    """The shortest question, which a pause of this machine's processor slows most."""
+    taken = []
+    for _ in range(rounds):
+        time.sleep(IDLE_SECONDS)
+        taken.append(timed(run))
+    return (
+        f"After {IDLE_SECONDS * 1000:.0f} ms without work our latest value of 5,000 series takes "
+        f"{median_ms(taken):.2f} ms here."
+    )
 
 
 def check(question: Question, ours: Callable[[], pd.DataFrame], peer: Peer) -> None:
@@ -116,15 +134,19 @@ def check(question: Question, ours: Callable[[], pd.DataFrame], peer: Peer) -> N
 
 
 def interleaved(
-    runs: dict[tuple[str, int], Callable[[], object]], rounds: int
-) -> dict[tuple[str, int], float]:
-    """Median milliseconds; a first round warms everything up."""
-    seconds: dict[tuple[str, int], list[float]] = {key: [] for key in runs}
+    candidates: dict[tuple[str, int], dict[str, Callable[[], object]]], rounds: int
+) -> dict[tuple[str, int], dict[str, float]]:
+    """Median milliseconds. In a round each candidate answers its questions one after the other, as a page
+    asks them; a first round warms everything up."""
+    seconds = {key: {name: list[float]() for name in runs} for key, runs in candidates.items()}
     for _ in range(rounds + 1):
-        for key, run in runs.items():
+        for key, runs in candidates.items():
             gc.collect()
-            seconds[key].append(timed(run))
-    return {key: median_ms(taken[1:]) for key, taken in seconds.items()}
+            for name, run in runs.items():
+                seconds[key][name].append(timed(run))
+    return {
+        key: {name: median_ms(taken[1:]) for name, taken in named.items()} for key, named in seconds.items()
+    }
 
 
 def size(three: Rivals, kind: str) -> Row:
@@ -153,7 +175,7 @@ def table(scale: Scale = Scale()) -> str:
         with rivals(folder / "jittered", data) as three:
             [bulk] = told([store_ingest.load(three)])
             compacting = store_ingest.compact(three)
-            answers = ask(three, scale.rounds)
+            answers, after_idleness = ask(three, scale.rounds)
             sizes = told([size(three, "jittered")])
             live = told(store_ingest.live(three, scale.live_rounds).rows())
             versions = {"prometheus": three.peers[0].version, "victoria": three.peers[1].version}
@@ -172,6 +194,7 @@ def table(scale: Scale = Scale()) -> str:
             live_steps=store_ingest.LIVE_STEPS,
             **versions,
         ),
+        after_idleness,
         f"Compacting took Strata {compacting:.1f} s ({data.samples / compacting / 1e6:.1f} M samples/s).",
     ]
     return "\n\n".join(parts)

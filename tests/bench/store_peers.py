@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from tests.bench.store_wire import HEADERS
-from tests.browser.server import free_port
+from tests.free_port import free_port
 
 READY_SECONDS = 60.0
 # A server that used less of a core than this over the time below has nothing left to do in the background.
