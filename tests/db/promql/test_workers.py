@@ -243,11 +243,16 @@ def test_whoever_stops_waiting_cancels_the_query(make: Make, pipe: Pipe) -> None
         pipe.pids()
         os.kill(os.getpid(), signal.SIGINT)
 
-    thread = Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        running.result()
-    thread.join()
+    # A shell that starts the tests in the background has SIGINT ignored.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread = Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            running.result()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, former)
     pipe.wait_until_gone()
     assert running.wait(0)
 
