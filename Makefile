@@ -24,11 +24,9 @@ help:
 up: $(VENV)/installed
 	@$(BIN)/strata up $(ARGS)
 
-# Files run beside each other. Some tests watch how soon real processes stop: what failed is tried once more by
-# itself, and what fails then has failed.
 test: $(VENV)/installed-dev
 	@tests/install_programs.sh
-	$(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS) || { test $$? -eq 1 && $(BIN)/pytest -q -n0 --last-failed --last-failed-no-failures none; }
+	$(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

@@ -27,8 +27,10 @@ RELOADS = (
     + "pathlib.Path(sys.argv[1], 'listening').touch(); [time.sleep(0.05) for _ in range(1000)]"
 )
 # Makes its standard input its controlling terminal, as a terminal window does for its shell.
+# SIGHUP as a terminal's shell has it: nohup, under which the tests may run, has it ignored.
 TAKES_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
 
@@ -164,7 +166,7 @@ def test_closing_the_terminal_stops_everything(supervised):
     os.close(inside)
     one.wait_for(lambda: len(one.running()) == 1)
     os.close(terminal)
-    assert one.process.wait(timeout=30) == 0
+    assert one.process.wait(timeout=5) == 0
     assert "the terminal was closed" in one.process.stdout.read()
     assert one.running() == set()
 
@@ -179,6 +181,6 @@ def test_ctrl_c_in_the_terminal_reaches_the_supervisor_alone(supervised):
 
 def test_a_program_that_refuses_its_configuration_ends_the_supervisor(supervised):
     two = supervised(bad="raise SystemExit(2)", good=SLEEPER).start()
-    assert two.process.wait(timeout=30) == BAD_CONFIGURATION
+    assert two.process.wait(timeout=5) == BAD_CONFIGURATION
     assert "bad refused its configuration" in two.process.stdout.read()
     assert two.running() == set()
